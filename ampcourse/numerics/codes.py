@@ -6,16 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-CHUNK = 1 << 14  # 128 KiB of float64 for each of about six temporaries
+CHUNK = 1 << 13  # 64 KiB of float64 for each of a few temporaries
 _FRACTION64, _BIAS64 = 52, 1023
 _MAGNITUDE64 = np.int64(2**63 - 1)
-_INFINITY64 = np.int64(0x7FF << _FRACTION64)
+_INFINITY64 = np.int64(0x7FF << _FRACTION64)  # also the mask of float64's exponent field
 
 
 class Codec:
-    """Encodes and decodes one format. A *code* is a bit pattern without the sign, as int64; codes order as values do.
+    """Rounds, encodes and decodes for one format. A *code* is a bit pattern without its sign, as int64.
 
-    The code after the largest finite one is infinity, or NaN in a format without infinities.
+    Codes are in the order of the values. The code after the largest finite one is infinity, or NaN in a format without
+    infinities.
     """
 
     def __init__(self, exponent_bits: int, fraction_bits: int, infinities: bool) -> None:
@@ -26,12 +27,16 @@ class Codec:
         self.top = (2**exponent_bits - 1) << fraction_bits  # exponent field all ones, fraction zero
         self.beyond = self.top if infinities else self.top + 2**fraction_bits - 1
         self.rebias = (_BIAS64 - bias) << fraction_bits
+        self.least_normal = 2.0 ** (1 - bias)
         self.least_subnormal = 2.0 ** (1 - bias - fraction_bits)
-        self.least_normal64 = np.float64(2.0 ** (1 - bias)).view(np.int64)
-        # Added to a value below the least normal, this makes float64's own last place the least subnormal.
-        self.align = 2.0**_FRACTION64 * self.least_subnormal
-        self.align64 = np.float64(self.align).view(np.int64)
+        self.largest = float(np.int64((self.beyond - 1 + self.rebias) << self.shift).view(np.float64))
+        self.above_all = 4 * self.largest
+        self.overflow = np.inf if infinities else np.nan
         self.dtype = np.uint8 if self.sign_shift < 8 else np.uint16 if self.sign_shift < 16 else np.uint32
+
+    def round(self, values: np.ndarray) -> np.ndarray:
+        """Float64 values rounded to the format, to nearest even."""
+        return _chunked(lambda x: np.copysign(self._round(x), x), values, np.float64)
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Bit patterns of float64 values, rounded to nearest even."""
@@ -41,34 +46,40 @@ class Codec:
         """Float64 values of int64 bit patterns."""
         return _chunked(self._decode, patterns, np.float64)
 
-    def round(self, values: np.ndarray) -> np.ndarray:
-        """Float64 values rounded to the format."""
-        return _chunked(lambda x: self._decode(self._encode(x)), values, np.float64)
-
     def next_up(self, values: np.ndarray) -> np.ndarray:
         """The value one step above the rounded one; infinity stays."""
         return _chunked(lambda x: self._decode(self._up(self._encode(x))), values, np.float64)
 
+    def _round(self, values: np.ndarray) -> np.ndarray:
+        """Magnitudes, rounded: float64's own addition does it, once its last place is that of the format.
+
+        Adding 2**52 units in the format's last place leaves float64 no bit below it, so that the sum is rounded there,
+        once and to nearest even; taking them away again is exact.
+        """
+        magnitude = np.abs(values)
+        np.minimum(magnitude, self.above_all, out=magnitude)  # so that nothing below overflows; NaN stays
+        align = (magnitude.view(np.int64) & _INFINITY64).view(np.float64)  # 2**exponent
+        align *= 2.0**self.shift
+        np.maximum(align, 2.0**_FRACTION64 * self.least_subnormal, out=align)
+        magnitude += align
+        magnitude -= align
+        too_large = magnitude > self.largest
+        if too_large.any():
+            magnitude[too_large] = self.overflow
+        return magnitude
+
     def _encode(self, values: np.ndarray) -> np.ndarray:
-        bits = values.view(np.int64)
-        magnitude = bits & _MAGNITUDE64
-        # Half a unit is added, less one where the last kept bit is 0: so a tie goes to the even neighbour, and a carry
-        # runs into the exponent, which is where it belongs.
-        code = magnitude >> self.shift
-        code &= 1
-        code += magnitude
-        code += 2 ** (self.shift - 1) - 1
-        code >>= self.shift
+        magnitude = self._round(values)
+        code = magnitude.view(np.int64) >> self.shift
         code -= self.rebias
-        small = magnitude < self.least_normal64
+        np.minimum(code, self.beyond, out=code)  # float64's infinity has a higher exponent
+        small = magnitude < self.least_normal
         if small.any():
-            aligned = magnitude.view(np.float64) + self.align
-            np.copyto(code, aligned.view(np.int64) - self.align64, where=small)
-        np.minimum(code, self.beyond, out=code)
-        nan = magnitude > _INFINITY64
+            code[small] = magnitude[small] / self.least_subnormal
+        nan = np.isnan(magnitude)
         if nan.any():
-            code[nan] = self._nan(magnitude[nan])
-        code |= (bits < 0).astype(np.int64) << self.sign_shift
+            code[nan] = self._nan(values.view(np.int64)[nan] & _MAGNITUDE64)
+        code |= np.signbit(values).astype(np.int64) << self.sign_shift
         return code
 
     def _nan(self, magnitude: np.ndarray) -> np.ndarray:
@@ -83,7 +94,7 @@ class Codec:
         bits = (code + self.rebias) << self.shift
         small = code < 2**self.fraction_bits
         if small.any():
-            np.copyto(bits, (code * self.least_subnormal).view(np.int64), where=small)
+            bits[small] = (code[small] * self.least_subnormal).view(np.int64)
         special = code >= self.beyond
         if special.any():
             payload = (code[special] - self.top) << self.shift
