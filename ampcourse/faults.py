@@ -1,0 +1,91 @@
+"""How the command line ends when something goes wrong: one sentence, the right exit code, never a raw traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from pathlib import Path
+
+from ampcourse.course import UserError
+
+MISTAKE, USAGE, INTERRUPTED, BROKEN_PIPE, OURS = 1, 2, 130, 141, 70
+
+
+def explain(error: BaseException) -> int:
+    """Say on stderr what went wrong and return the exit code.
+
+    1: a mistake the user can mend (`UserError`, or a file or disk that refuses); 130: interrupted; 141: whoever read
+    our output has gone, which is no error to talk about; 70: a fault of this program, with its traceback in a file.
+    """
+    if isinstance(error, BrokenPipeError):
+        # What is still buffered must not be tried again when Python shuts down, or that failure is printed.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    if isinstance(error, KeyboardInterrupt):
+        tell("Interrupted.")
+        return INTERRUPTED
+    if isinstance(error, UserError):
+        tell(f"Error: {sentence(error)}")
+        return MISTAKE
+    if isinstance(error, OSError) and error.errno is not None:
+        where = f"'{error.filename}': " if error.filename else ""
+        tell(f"Error: {where}{os.strerror(error.errno)}{_remedy(error)}.")
+        return MISTAKE
+    tell(f"Error: {_unexpected(error)}")
+    return OURS
+
+
+def tell(text: str) -> None:
+    """Write to stderr; with nobody there to read it, do nothing."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def sentence(error: BaseException) -> str:
+    """The error's text on one line."""
+    return " ".join(str(error).split())
+
+
+def _remedy(error: OSError) -> str:
+    return {
+        errno.ENOSPC: "; free some space and try again",
+        errno.EACCES: "; choose another place, or change its permissions",
+        errno.EROFS: "; choose another place",
+    }.get(error.errno or 0, "")
+
+
+def _unexpected(error: BaseException) -> str:
+    import traceback
+
+    what = f"{type(error).__name__}: {sentence(error)}".rstrip(": ")
+    log = _save("".join(traceback.format_exception(error)))
+    where = f"the details are in '{log}'" if log else "and the details could not be saved"
+    return f"ampcourse itself failed ({what}); {where}."
+
+
+def _save(text: str) -> Path | None:
+    from datetime import datetime
+
+    name = f"ampcourse-error-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    for folder in _log_folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / name
+            path.write_text(f"{' '.join(sys.argv)}\nPython {sys.version}\n\n{text}", "utf-8")
+            return path
+        except OSError:
+            continue
+    return None
+
+
+def _log_folders() -> list[Path]:
+    import tempfile
+
+    import platformdirs
+
+    home = os.environ.get("AMPCOURSE_HOME")
+    return [Path(home) if home else Path(platformdirs.user_log_dir("ampcourse")), Path(tempfile.gettempdir())]

@@ -1,0 +1,1 @@
+"""For those who take the course: their copies of the lessons, a whole notebook checked, and how far they are."""
