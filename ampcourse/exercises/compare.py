@@ -1,0 +1,170 @@
+"""Comparing observations: what is wrong with a fact, and whether two observations look alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ampcourse.exercises import wire
+from ampcourse.exercises.facts import Facts
+from ampcourse.exercises.frames import clean
+from ampcourse.exercises.model import Exercise
+
+_RECOGNISED = 1e-6
+"""Relative tolerance at which an answer counts as a known mistake even where the exercise asks for exact numbers."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """There are no facts, and why: "raised", "unusable", "timeout", "untouched" or "missing"."""
+
+    kind: str
+    type: str = ""
+    text: str = ""
+    frames: tuple[str, ...] = ()
+    inside: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "raised":
+            text = f"{self.type}: {self.text}" if self.text else self.type
+            return f"{text} (inside {self.inside})" if self.inside else text
+        return {"untouched": "not written yet", "missing": "nothing was observed"}.get(self.kind, self.text)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One observation, read: facts or a fault for every criterion asked for."""
+
+    criteria: Mapping[str, Facts | Fault] = field(default_factory=dict)
+    printed: str = ""
+    warned: str = ""
+
+    def __getitem__(self, criterion: str) -> Facts | Fault:
+        return self.criteria.get(criterion, Fault("missing"))
+
+
+def read(observation: bytes) -> Seen:
+    """Bytes from the learner's side to facts. They may be forged: what is not plain facts in full is no fact at all."""
+    try:
+        content = wire.unpack(observation)
+        criteria = {str(name): _entry(entry) for name, entry in content["criteria"].items()}
+        return Seen(criteria, clean(content["printed"], 2_200), clean(content["warned"], 2_200))
+    except (wire.WireError, TypeError, KeyError, AttributeError):
+        return Seen()
+
+
+def _entry(entry: Any) -> Facts | Fault:
+    if "fault" not in entry:
+        if not all(type(name) is str and isinstance(fact, np.ndarray | str) for name, fact in entry["facts"].items()):
+            raise TypeError("not facts")
+        return entry["facts"]
+    fault = entry["fault"]
+    kind = fault["kind"] if fault["kind"] in ("raised", "unusable", "timeout", "untouched") else "missing"
+    frames = tuple(
+        f"{clean(str(f['function']), 80)}, line {int(f['line'])}: {clean(str(f['source']))}"
+        for f in fault.get("frames", ())[:8]
+    )
+    texts = (clean(str(fault.get(name, ""))) for name in ("type", "text"))
+    return Fault(kind, *texts, frames=frames, inside=clean(str(fault.get("inside", "")), 120))
+
+
+def problem(exercise: Exercise, got: Facts | Fault, want: Facts) -> str:
+    """What is wrong with an observation, in one line; empty if nothing is. Never tells the right value."""
+    if isinstance(got, Fault):
+        return str(got)
+    if got.keys() != want.keys():
+        return _other_parts(got, want)
+    for name, fact in want.items():
+        if says := _wrong(exercise, got[name], fact):
+            return says if name == "value" else f"{name}: {says}"
+    return ""
+
+
+def _other_parts(got: Facts, want: Facts) -> str:
+    if missing := [name for name in want if name not in got]:
+        if want.keys() == {"value"}:
+            return f"several parts were returned ({', '.join(list(got)[:4])}), expected one"
+        return f"'{missing[0]}' is missing: expected {', '.join(list(want)[:8])}"
+    return f"'{next(name for name in got if name not in want)}' was not asked for"
+
+
+def _wrong(exercise: Exercise, got: np.ndarray | str, want: np.ndarray | str) -> str:
+    if isinstance(got, str) or isinstance(want, str):
+        if type(got) is not type(want):
+            return "a text, expected numbers" if isinstance(got, str) else "numbers, expected a text"
+        return "" if got == want else f"you returned {clean(got, 60)!r}"
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}"
+    if exercise.dtype and str(got.dtype) != exercise.dtype:
+        return f"dtype {got.dtype}, expected {exercise.dtype}"
+    wrong = np.flatnonzero(~same(got, want, exercise.rtol, exercise.atol))
+    if not wrong.size:
+        return ""
+    if got.ndim == 0:
+        return f"you returned {show(got)}"
+    at = tuple(map(int, np.unravel_index(wrong[0], got.shape)))
+    where = at[0] if len(at) == 1 else at
+    return f"{wrong.size:,} of {got.size:,} values are wrong, the first at [{where}]: you returned {show(got[at])}"
+
+
+def same(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> np.ndarray:
+    """Element by element: equal, both NaN, or within tolerance of `want`. Shapes are equal already."""
+    if got.dtype.kind in "biu" and want.dtype.kind in "biu" and not (rtol or atol):
+        return np.asarray(got == want)  # exact: float64 would merge large whole numbers
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    return np.asarray(np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True))
+
+
+def alike(exercise: Exercise, got: Facts | Fault, fact: Facts | Fault) -> bool:
+    """Whether an answer and a mistake look the same: equal facts, or the same kind of error."""
+    if isinstance(got, Fault) or isinstance(fact, Fault):
+        both = isinstance(got, Fault) and isinstance(fact, Fault)
+        return both and (got.kind, got.type) == (fact.kind, fact.type) and got.kind != "untouched"
+    return got.keys() == fact.keys() and all(_alike(exercise, got[name], fact[name]) for name in fact)
+
+
+def _alike(exercise: Exercise, got: np.ndarray | str, fact: np.ndarray | str) -> bool:
+    if isinstance(got, str) or isinstance(fact, str):
+        return type(got) is type(fact) and got == fact
+    if got.shape != fact.shape or (exercise.dtype and got.dtype != fact.dtype):
+        return False
+    return bool(same(got, fact, max(exercise.rtol, _RECOGNISED), exercise.atol).all())
+
+
+def show(value: Any) -> str:
+    """A value for people: short, exact where that is short, with powers of two named."""
+    if isinstance(value, str):
+        return repr(clean(value, 60))
+    if isinstance(value, dict):
+        parts = [f"{k!r}: {show(v)}" for k, v in list(value.items())[:6]]
+        return "{" + ", ".join(parts) + (", ..." if len(value) > 6 else "") + "}"
+    if isinstance(value, list | tuple):
+        parts = [show(v) for v in value[:6]] + (["..."] if len(value) > 6 else [])
+        left, right = "[]" if isinstance(value, list) else "()"
+        return f"{left}{', '.join(parts)}{',' if isinstance(value, tuple) and len(value) == 1 else ''}{right}"
+    if isinstance(value, np.ndarray) and value.ndim:
+        return _show_array(value)
+    number = value.item() if isinstance(value, np.ndarray | np.generic) else value
+    if isinstance(number, np.generic | np.ndarray) or str(getattr(value, "dtype", "")) in ("bfloat16",):
+        number = float(number)
+    return _show_float(number) if isinstance(number, float) else repr(number)
+
+
+def _show_float(number: float) -> str:
+    mantissa, exponent = np.frexp(number)
+    if abs(mantissa) == 0.5 and not 2**-10 < abs(number) < 2**20:
+        return f"{'-' if number < 0 else ''}2**{exponent - 1}"
+    short = f"{number:.9g}"
+    return short if float(short) == number or "." in short else f"{number:.1f}"
+
+
+def _show_array(value: np.ndarray) -> str:
+    flat = [show(v) for v in value.reshape(-1)[:6]]
+    if value.ndim == 1:
+        return f"[{', '.join(flat)}{', ...' if value.size > 6 else ''}]"
+    if value.size <= 6:
+        return "[" + ", ".join(_show_array(row) for row in value) + "]"
+    return f"array of shape {value.shape}: {', '.join(flat)}, ..."

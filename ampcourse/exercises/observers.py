@@ -1,0 +1,22 @@
+"""Observers: functions that look at an answer and report plain facts. They know the question, never the answer.
+
+An observer is called as `observer(answer, *arguments)` and returns numbers, text, arrays, or lists and dicts of them.
+It runs beside the learner's code, where right answers are not: this module imports nothing else of ours, and heavy
+libraries only inside the functions that need them. Report facts in which mistakes look different: the movement of the
+weights rather than the weights, the scale at every step rather than the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def call(answer: Callable, *args: Any) -> Any:
+    """The usual observer: call the function that the learner wrote."""
+    return answer(*args)
+
+
+def each(answer: Callable, rows: list[tuple]) -> dict[str, Any]:
+    """Call the function once for each row of arguments: for answers that are texts or single numbers."""
+    return {f"case {i}": answer(*row) for i, row in enumerate(rows)}

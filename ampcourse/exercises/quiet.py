@@ -1,0 +1,155 @@
+"""Keeping the learner's code from flooding, from writing to stderr, and (where that is safe) from running for ever.
+
+In a graded cell one line on stderr costs all points, and TensorFlow writes there from C++ without asking Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+
+LONGEST_OUTPUT = 2_000
+"""Characters kept of what was printed."""
+_LOG_LINE = re.compile(
+    r"\s*([IWEF]\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |WARNING: All log messages before absl)"
+)
+_one_at_a_time = threading.RLock()
+
+
+class TimeIsUp(BaseException):
+    """Raised in the learner's code by the time limit; not an Exception, so that `except Exception` lets it pass."""
+
+
+class Cut(io.TextIOBase):
+    """A text stream that keeps the beginning, counts the rest, and never fails or closes."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, longest: int = LONGEST_OUTPUT) -> None:
+        self._parts: list[str] = []
+        self._room, self._dropped = longest, 0
+
+    def write(self, text: str) -> int:
+        """Keep what fits."""
+        text = str(text)
+        if kept := text[: self._room]:
+            self._parts.append(kept)
+            self._room -= len(kept)
+        self._dropped += len(text) - len(kept)
+        return len(text)
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Stay open: the learner's code may close what it was given."""
+
+    def text(self) -> str:
+        """What was kept, and how much was not."""
+        more = f"\n... and {self._dropped:,} more characters" if self._dropped else ""
+        return "".join(self._parts) + more
+
+
+class Captured:
+    """What came out while code ran quietly; complete once the block has ended."""
+
+    printed: str = ""
+    warned: str = ""
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[Captured]:
+    """Capture stdout, stderr (also what C++ writes to it) and warnings."""
+    captured, out, err = Captured(), Cut(), Cut()
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(_descriptor_to_file())
+        noticed = stack.enter_context(warnings.catch_warnings(record=True))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
+        try:
+            yield captured
+        finally:
+            lines = [f"{w.category.__name__}: {w.message}" for w in noticed[:100]]
+            lines += [line for text in (err.text(), _beginning(raw)) for line in text.splitlines()]
+            kept = dict.fromkeys(line for line in lines if line.strip() and not _LOG_LINE.match(line))
+            captured.printed, captured.warned = out.text(), "\n".join(kept)[:LONGEST_OUTPUT]
+
+
+@contextlib.contextmanager
+def _descriptor_to_file() -> Iterator[io.BufferedRandom | None]:
+    """Point file descriptor 2 at a temporary file; do nothing where another thread does so, or where it cannot be done.
+
+    A file, not a pipe: C++ code that holds the interpreter's lock while it writes to a full pipe would wait for ever.
+    """
+    if not _one_at_a_time.acquire(blocking=False):
+        yield None
+        return
+    try:
+        try:
+            with contextlib.suppress(Exception):
+                sys.stderr.flush()
+            saved = os.dup(2)
+            file = tempfile.TemporaryFile()  # noqa: SIM115 closed below
+            os.dup2(file.fileno(), 2)
+        except OSError:
+            yield None
+            return
+        try:
+            yield file
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            file.close()
+    finally:
+        _one_at_a_time.release()
+
+
+def _beginning(file: io.BufferedRandom | None) -> str:
+    if file is None:
+        return ""
+    with contextlib.suppress(OSError, ValueError):
+        file.seek(0)
+        return file.read(64 * LONGEST_OUTPUT).decode("utf-8", "replace")
+    return ""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `TimeIsUp` inside the block after `seconds`, where signals can do that safely; else no limit.
+
+    That is: in the main thread, on a system with interval timers, and when nobody else uses the alarm.
+    """
+    if seconds is None or not _alarm_is_free():
+        yield
+        return
+    active = True
+
+    def ring(_signal: int, _frame: object) -> None:
+        if active:
+            raise TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 1.0)  # again each second: a bare `except:` swallows one
+    try:
+        yield
+    finally:
+        active = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _alarm_is_free() -> bool:
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        return False
+    default = signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN)
+    return default and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
