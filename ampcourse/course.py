@@ -52,6 +52,7 @@ class Lesson:
     cpu_seconds: float
     gpu_seconds: float
     results: tuple[Expected, ...]
+    bfloat16_heavy: bool = False  # most of its time goes into bfloat16, slow where the processor lacks it
 
     @property
     def number(self) -> str:
@@ -153,6 +154,7 @@ def _lesson(entry: Mapping[str, Any]) -> Lesson:
         cpu_seconds=float(entry["cpu_seconds"]),
         gpu_seconds=float(entry["gpu_seconds"]),
         results=tuple(_expected(result) for result in entry.get("result", ())),
+        bfloat16_heavy=bool(entry.get("bfloat16_heavy", False)),
     )
 
 

@@ -1,0 +1,104 @@
+"""An executed notebook as one HTML page that needs nothing else: no network, no scripts, light and dark."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ampcourse.reproduce import executed, files
+from ampcourse.reproduce.quick import import_jsonschema
+
+import_jsonschema()
+
+import nbformat  # noqa: E402
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context  # noqa: E402
+from nbconvert.exporters.html import HTMLExporter  # noqa: E402
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath  # noqa: E402
+from pygments.formatters import HtmlFormatter  # noqa: E402
+from traitlets.config import Config  # noqa: E402
+
+from ampcourse.reproduce.equations import picture  # noqa: E402
+
+# Widgets and scripts do not run in a saved page; their pictures or texts do.
+_SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/plain"]
+_LIGHT, _DARK = "xcode", "zenburn"  # of pygments' styles those with the best contrast on our backgrounds
+
+
+class _Renderer(IPythonRenderer):
+    """Markdown whose equations are pictures instead of waiting for MathJax from the network."""
+
+    def block_math(self, body: str) -> str:
+        return picture(body, block=True)
+
+    def inline_math(self, body: str) -> str:
+        return picture(body)
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return picture(rf"\begin{{{name}}}{body}\end{{{name}}}", block=True)
+
+
+class _Exporter(HTMLExporter):
+    """nbconvert's plain body of a notebook, with our equations."""
+
+    def default_filters(self) -> Any:
+        yield from super().default_filters()
+        yield "markdown2html", self._markdown
+
+    @pass_context
+    def _markdown(self, context: Any, source: str) -> str:
+        attachments = context.get("cell", {}).get("attachments", {})
+        renderer = _Renderer(escape=False, exclude_anchor_links=True, attachments=attachments)
+        return MarkdownWithMath(renderer=renderer).render(source)
+
+
+def write_page(notebook: dict[str, Any], title: str, target: Path) -> None:
+    """Write the page of an executed notebook.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    about = notebook["metadata"].get("ampcourse", {})
+    body = _exporter().from_notebook_node(nbformat.from_dict(_with_notes(notebook)))[0]
+    files.write(target, render("notebook.html.j2", title=title, about=about, body=body))
+
+
+def render(template: str, **content: Any) -> str:
+    """Fill one of the report's templates; what is not marked as safe in it is escaped."""
+    return _templates().get_template(template).render(style=_style(), **content)
+
+
+def _with_notes(notebook: dict[str, Any]) -> dict[str, Any]:
+    """A copy that says in words where the run stopped."""
+    shown = copy.deepcopy(notebook)
+    states = executed.statuses(shown)
+    if executed.NOT_RUN in states:
+        missing = sum(
+            state == executed.NOT_RUN and cell["cell_type"] == "code"
+            for state, cell in zip(states, shown["cells"], strict=True)
+        )
+        note = f"**The run stopped here.** {missing} code cell{'s' * (missing != 1)} below did not run."
+        shown["cells"].insert(states.index(executed.NOT_RUN), nbformat.v4.new_markdown_cell(note))
+    return shown
+
+
+@cache
+def _exporter() -> _Exporter:
+    return _Exporter(
+        template_name="basic", config=Config({"NbConvertBase": {"display_data_priority": _SHOWN}}), embed_images=False
+    )
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("ampcourse.reproduce"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+
+
+@cache
+def _style() -> str:
+    own = Path(__file__).with_name("templates").joinpath("style.css").read_text("utf-8")
+    light, dark = (HtmlFormatter(style=name).get_style_defs(".highlight") for name in (_LIGHT, _DARK))
+    return f"{own}\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
