@@ -66,23 +66,22 @@ def sum_in(values: Any, format: str | Format = "float16", order: str = "sequenti
     return float(level[0])
 
 
-def dot(
-    a: Any, b: Any, multiply: str | Format = "float16", accumulate: str | Format = "float32"
-) -> float:  # the argument has the name that matrix units use for it
-    """The dot product of a and b: inputs in the format `multiply`, products and sums in the format `accumulate`.
+def dot(a: Any, b: Any, multiply: str | Format = "float16", accumulate: str | Format = "float32") -> float:
+    """The dot product of a and b: inputs rounded to the format `multiply`, products and sums to `accumulate`.
 
-    A product of two float16 or bfloat16 values fits into float32's significand, so ("float16", "float32") is the
-    recipe of Micikevicius et al. 2018 (arXiv:1710.03740), section 3.3: exact products, float32 sums; what follows
-    (rounding the result to float16) is left to the caller. ("float16", "float16") rounds each product to float16.
-    Adds from left to right.
+    The significand of a product of two float16 or two bfloat16 values fits into float32's, so ("float16", "float32")
+    adds exact products in float32: the recipe of Micikevicius et al. 2018 (arXiv:1710.03740), section 3.3, but for
+    its last step, rounding the result to float16. With ("float16", "float16") every product is rounded to float16.
+    Adds from left to right, in C order.
 
     Raises ValueError for an unknown format, different shapes or no values, TypeError for what is not real numbers.
     """
     inputs, sums = get_format(multiply), get_format(accumulate)
-    if np.shape(as_float64(a, "a")) != np.shape(as_float64(b, "b")):
-        raise ValueError(f"a and b must have the same shape, not {np.shape(a)} and {np.shape(b)}.")
+    left, right = as_float64(a, "a"), as_float64(b, "b")
+    if left.shape != right.shape:
+        raise ValueError(f"a and b must have the same shape, not {left.shape} and {right.shape}.")
     with np.errstate(invalid="ignore"):  # inf * 0 is NaN here as it is on the hardware
-        products = inputs.round(some_float64(a, "a")) * inputs.round(some_float64(b, "b"))
+        products = inputs.round(some_float64(left, "a")) * inputs.round(some_float64(right, "b"))
     return sum_in(products, sums)
 
 

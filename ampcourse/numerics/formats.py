@@ -112,7 +112,7 @@ class Format:
     def decode(self, bits: Any) -> np.ndarray:
         """Values of bit patterns, exactly, as float64. Raises ValueError for a pattern wider than the format."""
         patterns = np.asarray(bits)
-        if patterns.dtype.kind not in "iu":
+        if patterns.size and patterns.dtype.kind not in "iu":
             raise TypeError(f"bits must be whole numbers (bit patterns), not {patterns.dtype}.")
         if patterns.size and (patterns.min() < 0 or patterns.max() >= 2**self.bits):
             raise ValueError(f"bits must lie between 0 and {2**self.bits - 1}: {self.name} has {self.bits} bits.")

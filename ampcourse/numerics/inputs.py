@@ -11,6 +11,8 @@ import numpy as np
 def as_float64(values: Any, name: str = "values") -> np.ndarray:
     """Any real numbers as a float64 array; exact for all float formats up to float64 and integers up to 2**53.
 
+    May be the array itself: callers must not write into it.
+
     Raises TypeError for text, complex numbers, ragged lists and other objects.
     """
     try:
@@ -23,11 +25,11 @@ def as_float64(values: Any, name: str = "values") -> np.ndarray:
     if array.dtype.kind not in "biuf" and not (array.dtype.kind == "V" and np.can_cast(array.dtype, np.float64)):
         raise TypeError(f"{name} must be real numbers, not {_describe(values, array)}.")
     with np.errstate(all="ignore"):  # a signalling NaN is data here, not an accident
-        return array.astype(np.float64)
+        return array.astype(np.float64, copy=False)
 
 
 def some_float64(values: Any, name: str = "values") -> np.ndarray:
-    """As `as_float64`, but flat, and a ValueError where there is nothing."""
+    """As `as_float64`, but flat in C order, and a ValueError where there is nothing."""
     array = as_float64(values, name).ravel()
     if array.size == 0:
         raise ValueError(f"{name} is empty; at least one number is needed.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -85,7 +85,13 @@ class DynamicLossScale:
         return applied
 
 
-LossScale = StaticLossScale | DynamicLossScale
+class LossScale(Protocol):
+    """What `trace` needs of a loss scale: so a learner's own class can be traced too."""
+
+    scale: float
+
+    def update(self, finite: bool) -> bool:
+        """Goes one step further and says whether the step is applied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +111,8 @@ class ScaleTrace:
 def trace(loss_scale: LossScale, finite_steps: Iterable[bool]) -> ScaleTrace:
     """Takes a copy of the loss scale through steps whose gradients were finite (True) or not (False).
 
-    Raises TypeError where a step is not a bool, or `loss_scale` is not a loss scale.
+    `loss_scale` is a StaticLossScale, a DynamicLossScale or any object with `scale` and `update(finite)`. Raises
+    TypeError where it is not, or where a step is not a bool.
     """
     return _trace(loss_scale, finite_steps, lambda step, scale: step)
 
@@ -123,11 +130,13 @@ def trace_gradients(loss_scale: LossScale, largest_gradients: Any, format: str |
 
 
 def _trace(loss_scale: LossScale, steps: Iterable[Any], finite: Callable[[Any, float], Any]) -> ScaleTrace:
-    if not isinstance(loss_scale, StaticLossScale | DynamicLossScale):
-        raise TypeError(f"loss_scale must be a StaticLossScale or DynamicLossScale, not {type(loss_scale).__name__}.")
+    if isinstance(loss_scale, type) or not (hasattr(loss_scale, "scale") and hasattr(loss_scale, "update")):
+        raise TypeError(
+            f"loss_scale must have a scale and update(finite), as DynamicLossScale() does; got {loss_scale!r}."
+        )
     if not isinstance(steps, Iterable):
         raise TypeError(f"The steps must be a list or array, not {type(steps).__name__}.")
-    machine = copy.copy(loss_scale)
+    machine = copy.deepcopy(loss_scale)
     scales: list[float] = []
     applied: list[bool] = []
     for step in steps:
@@ -137,8 +146,9 @@ def _trace(loss_scale: LossScale, steps: Iterable[Any], finite: Callable[[Any, f
 
 
 def _float32(scale: float) -> float:
+    """Rounded to float32, where TensorFlow's kernels take subnormals for zero."""
     rounded = float(FLOAT32.round(scale))
-    return rounded if rounded >= FLOAT32.least_normal else 0.0  # TensorFlow's kernels flush subnormals to zero
+    return rounded if rounded >= FLOAT32.least_normal else 0.0
 
 
 def _float32_scale(scale: Any, name: str) -> float:
