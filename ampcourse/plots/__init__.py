@@ -1,0 +1,27 @@
+"""One function a figure: it takes data and returns a `Picture`, the figure together with its alternative text.
+
+Importing this needs matplotlib, but neither pyplot nor TensorFlow.
+"""
+
+from ampcourse.plots.explorer import Explorer, gradient_explorer
+from ampcourse.plots.gradients import fate_by_scale, gradient_histogram
+from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
+from ampcourse.plots.style import PALETTE, Picture
+from ampcourse.plots.training import loss_scale_trace, swamping, training_curves
+
+__all__ = [
+    "PALETTE",
+    "Explorer",
+    "Picture",
+    "bit_layout",
+    "fate_by_scale",
+    "format_ranges",
+    "gradient_explorer",
+    "gradient_histogram",
+    "loss_scale_trace",
+    "number_line",
+    "rounding_error",
+    "swamping",
+    "training_curves",
+    "ulp_staircase",
+]
