@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ampcourse.exercises import wire
-from ampcourse.exercises.compare import Fault, Seen, alike, problem, read
+from ampcourse.exercises.compare import Fault, Seen, alike, problem, read, telling
 from ampcourse.exercises.facts import Facts
 from ampcourse.exercises.model import (
     OUTCOMES,
@@ -28,6 +28,8 @@ from ampcourse.exercises.model import (
     Verdict,
 )
 from ampcourse.exercises.observe import observe
+from ampcourse.exercises.shrink import Failure, Search
+from ampcourse.exercises.words import explained
 
 __all__ = [
     "OUTCOMES",
@@ -127,12 +129,14 @@ def judge(
     output = {"printed": seen[0].printed, "warned": seen[0].warned}
     if all(c.passed for c in criteria):
         return Verdict("right", criteria, insight=exercise.insight, **output)
+    failure = find_failure(questions, seen, observe_again)
     raised = next((f for f in faults if f.kind in ("raised", "timeout")), None)
     return Verdict(
         "raised" if raised else "wrong",
         criteria,
-        says=recognised(questions, seen, [c.name for c in criteria if not c.passed]),
+        says=recognised(questions, seen),
         traceback=(*raised.frames, str(raised)) if raised else (),
+        example=explained(exercise, *failure, reveal) if failure else None,
         **output,
     )
 
@@ -142,28 +146,50 @@ def _first_problem(exercise: Exercise, name: str, questions: Sequence[Question],
     return next((says for q, s in pairs if (says := problem(exercise, s[name], q.want[name]))), "")
 
 
-def recognised(questions: Sequence[Question], seen: Sequence[Seen], failed: Sequence[str]) -> tuple[str, ...]:
-    """The messages of the mistakes that look like this answer: one on every input, or several."""
+def recognised(questions: Sequence[Question], seen: Sequence[Seen]) -> tuple[str, ...]:
+    """The messages of the mistakes that this answer looks like.
+
+    One mistake that looks the same on every input, else the fewest that together explain what failed, each named with
+    the criteria that it explains: so two mistakes at once are both told.
+    """
     exercise = questions[0].exercise
+    pairs = list(zip(questions, seen, strict=True))
 
-    def looks_like(number: int, criteria: Sequence[str]) -> bool:
-        return all(
-            alike(exercise, s[name], q.mistakes[number][name])
-            for q, s in zip(questions, seen, strict=True)
-            for name in criteria
-        )
+    def looks_like(number: int, criterion: str) -> bool:
+        return all(alike(exercise, s[criterion], q.mistakes[number][criterion]) for q, s in pairs)
 
-    for number, mistake in enumerate(exercise.mistakes):
-        if looks_like(number, list(exercise.points)):
-            return (mistake.says,)
-    found: dict[str, list[str]] = {}
-    for name in failed:
-        if any(isinstance(s[name], Fault) for s in seen):
-            continue  # the same kind of error in one criterion is no likeness
-        number = next((n for n in range(len(exercise.mistakes)) if looks_like(n, [name])), None)
-        if number is not None:
-            found.setdefault(exercise.mistakes[number].says, []).append(name)
-    return tuple(f"{' and '.join(names)}: {says}" for says, names in found.items())
+    numbers = range(len(exercise.mistakes))
+    for number in numbers:
+        if all(looks_like(number, name) for name in exercise.points):
+            return (exercise.mistakes[number].says,)
+    failed = [name for name in exercise.points if any(problem(exercise, s[name], q.want[name]) for q, s in pairs)]
+    open_ = {name for name in failed if all(telling(s[name]) for _, s in pairs)}
+    explains = {number: {name for name in open_ if looks_like(number, name)} for number in numbers} if open_ else {}
+    says = []
+    while explains and (names := explains[best := max(explains, key=lambda n: len(explains[n] & open_))] & open_):
+        says.append(f"{' and '.join(n for n in failed if n in names)}: {exercise.mistakes[best].says}")
+        open_ -= names
+    return tuple(says)
+
+
+def find_failure(
+    questions: Sequence[Question],
+    seen: Sequence[Seen],
+    observe_again: Callable[[bytes], bytes] | None = None,
+) -> tuple[str, Failure] | None:
+    """The first criterion that failed and the smallest input found there, made smaller if more can be observed."""
+    exercise = questions[0].exercise
+    for name in exercise.points:
+        for question, s in zip(questions, seen, strict=True):
+            got, want = s[name], question.want[name]
+            hopeless = isinstance(got, Fault) and got.kind in ("untouched", "timeout", "missing")
+            if hopeless or not problem(exercise, got, want):
+                continue
+            found = Failure(wire.unpack(question.packed)[name], got, want)
+            if observe_again is not None:
+                found = Search(exercise, name, question.right_facts, observe_again, found).smaller()
+            return name, found
+    return None
 
 
 def check_once(exercise: Exercise, answer: Any, seed: int = 0) -> Verdict:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ampcourse.exercises.wire import DEEPEST, DTYPES, LARGEST_ARRAY
+from ampcourse.exercises.wire import DEEPEST, LARGEST_ARRAY, NAMES
 
 Facts = dict[str, np.ndarray | str]
 
@@ -85,7 +85,7 @@ def _uniform(value: list | tuple) -> np.ndarray | None:
             array = np.stack(leaves)
     except (ValueError, OverflowError, TypeError):
         return None
-    return array if str(array.dtype) in DTYPES else None
+    return array if array.dtype in NAMES else None
 
 
 def _list_leaf(value: Any) -> np.ndarray | None:
@@ -123,12 +123,13 @@ def _leaf(value: Any) -> np.ndarray | str:
     if (name := _dtype_name(value)) is not None:
         return name
     array = _array(value)
-    if str(array.dtype) in ("float128", "longdouble"):
-        array = array.astype(np.float64)
-    if str(array.dtype) not in DTYPES:
-        raise Unusable(_unexpected(value, array))
     if array.nbytes > LARGEST_ARRAY:
         raise Unusable(f"an array of shape {array.shape} is too large to be an answer ({array.nbytes:,} bytes)")
+    if array.dtype.kind in "fiu":  # big-endian, or longer than travels
+        longest = np.float64 if array.dtype.kind == "f" and array.dtype.itemsize > 8 else array.dtype
+        array = array.astype(np.dtype(longest).newbyteorder("="), copy=False)
+    if array.dtype not in NAMES:
+        raise Unusable(_unexpected(value, array))
     return np.array(array)  # a copy: an answer may return one array again and again, or a view of its input
 
 

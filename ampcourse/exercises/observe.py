@@ -35,10 +35,9 @@ def observe(observer: Callable | str, inputs: bytes, answer: Any, seconds: float
     ends = None if seconds is None else time.monotonic() + seconds
     seen: dict[str, Any] = {}
     with quietly() as captured:
-        for name in wire.unpack(inputs):
+        for name, arguments in wire.unpack(inputs).items():  # a copy, so that an answer cannot change the question
             left = None if ends is None else ends - time.monotonic()
-            # Unpacked anew each time, so that an answer cannot change the question.
-            seen[name] = _once(look, wire.unpack(inputs)[name], answer, left)
+            seen[name] = _once(look, arguments, answer, left)
             if seen[name].get("fault", {}).get("kind") == "timeout":
                 seen[name]["fault"]["text"] = f"still running after {seconds:g} seconds"
                 ends = time.monotonic()  # the rest would only wait again

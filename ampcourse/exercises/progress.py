@@ -46,7 +46,7 @@ def store_verdict(exercise_id: str, verdict: Verdict) -> None:
     """Count an attempt; keep the best score with its outcome, and when it was first full."""
 
     def change(entry: Entry) -> None:
-        entry["attempts"] += 1
+        entry["attempts"] += verdict.outcome != "not attempted"
         entry["max"] = verdict.max_score
         if verdict.score >= entry["score"]:
             entry["score"], entry["outcome"] = verdict.score, verdict.outcome

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 LONGEST_OUTPUT = 2_000
 """Characters kept of what was printed."""
@@ -22,6 +22,7 @@ _LOG_LINE = re.compile(
     r"\s*([IWEF]\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |WARNING: All log messages before absl)"
 )
 _one_at_a_time = threading.RLock()
+_files: list[int] = []  # the descriptor that 2 points at, while it does
 
 
 class TimeIsUp(BaseException):
@@ -72,7 +73,7 @@ def quietly() -> Iterator[Captured]:
     """Capture stdout, stderr (also what C++ writes to it) and warnings."""
     captured, out, err = Captured(), Cut(), Cut()
     with contextlib.ExitStack() as stack:
-        raw = stack.enter_context(_descriptor_to_file())
+        written = stack.enter_context(_descriptor_to_file())
         noticed = stack.enter_context(warnings.catch_warnings(record=True))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
@@ -80,47 +81,57 @@ def quietly() -> Iterator[Captured]:
             yield captured
         finally:
             lines = [f"{w.category.__name__}: {w.message}" for w in noticed[:100]]
-            lines += [line for text in (err.text(), _beginning(raw)) for line in text.splitlines()]
+            lines += [line for text in (err.text(), written()) for line in text.splitlines()]
             kept = dict.fromkeys(line for line in lines if line.strip() and not _LOG_LINE.match(line))
             captured.printed, captured.warned = out.text(), "\n".join(kept)[:LONGEST_OUTPUT]
 
 
 @contextlib.contextmanager
-def _descriptor_to_file() -> Iterator[io.BufferedRandom | None]:
-    """Point file descriptor 2 at a temporary file; do nothing where another thread does so, or where it cannot be done.
+def _descriptor_to_file() -> Iterator[Callable[[], str]]:
+    """Point file descriptor 2 at a temporary file and say how to read what is written there in this block.
 
-    A file, not a pipe: C++ code that holds the interpreter's lock while it writes to a full pipe would wait for ever.
+    Inside another such block nothing is pointed anew. Nothing is done where another thread does so already, or where
+    it cannot be done. A file, not a pipe: C++ code that holds the interpreter's lock while it writes to a full pipe
+    would wait for ever.
     """
     if not _one_at_a_time.acquire(blocking=False):
-        yield None
+        yield lambda: ""
         return
     try:
-        try:
-            with contextlib.suppress(Exception):
-                sys.stderr.flush()
-            saved = os.dup(2)
-            file = tempfile.TemporaryFile()  # noqa: SIM115 closed below
-            os.dup2(file.fileno(), 2)
-        except OSError:
-            yield None
-            return
-        try:
-            yield file
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
-            file.close()
+        with contextlib.ExitStack() as stack:
+            if not _files:
+                with contextlib.suppress(OSError):
+                    stack.enter_context(_pointed())
+            yield _reader(_files[-1]) if _files else lambda: ""
     finally:
         _one_at_a_time.release()
 
 
-def _beginning(file: io.BufferedRandom | None) -> str:
-    if file is None:
+@contextlib.contextmanager
+def _pointed() -> Iterator[None]:
+    with contextlib.suppress(Exception):
+        sys.stderr.flush()
+    with tempfile.TemporaryFile() as file:
+        saved = os.dup(2)
+        try:
+            os.dup2(file.fileno(), 2)
+            _files.append(file.fileno())
+            yield
+        finally:
+            _files.clear()
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+def _reader(descriptor: int) -> Callable[[], str]:
+    begin = os.fstat(descriptor).st_size
+
+    def read() -> str:
+        with contextlib.suppress(OSError):
+            return os.pread(descriptor, 64 * LONGEST_OUTPUT, begin).decode("utf-8", "replace")
         return ""
-    with contextlib.suppress(OSError, ValueError):
-        file.seek(0)
-        return file.read(64 * LONGEST_OUTPUT).decode("utf-8", "replace")
-    return ""
+
+    return read
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ _SMALL = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e4m
 DTYPES: dict[str, np.dtype] = {str(np.dtype(code)): np.dtype(code) for code in "?bBhHiIqQefd"} | {
     name: np.dtype(getattr(ml_dtypes, name)) for name in _SMALL
 }
+NAMES: dict[np.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class WireError(ValueError):
@@ -80,14 +81,13 @@ def _packed(value: Any, depth: int) -> Any:
 
 
 def _packed_array(value: np.ndarray | np.generic) -> dict[str, Any]:
-    if str(value.dtype) not in DTYPES:
-        raise WireError(f"arrays of {value.dtype} are not plain data")
     if value.nbytes > LARGEST_ARRAY:  # of a broadcast array too, which is small only until it is copied
         raise WireError(f"an array of shape {value.shape} is too large: {value.nbytes:,} bytes")
-    native = value.astype(value.dtype.newbyteorder("="), copy=False)
-    data = base64.b64encode(native.tobytes()).decode("ascii")
+    if value.dtype not in NAMES:
+        raise WireError(f"arrays of {value.dtype} are not plain data")
+    data = base64.b64encode(value.tobytes()).decode("ascii")
     form = "array" if isinstance(value, np.ndarray) else "scalar"
-    return {form: str(value.dtype), "shape": list(value.shape), "data": data}
+    return {form: NAMES[value.dtype], "shape": list(value.shape), "data": data}
 
 
 def _unpacked(value: Any) -> Any:
