@@ -79,9 +79,9 @@ _right = _first(lambda f, low, high, tol: high <= f.largest and _largest_error(f
 
 def _by_trying(low: float, high: float, tolerance: float) -> str:
     """Round many numbers and look; finds the largest error to within a few per cent, which is enough here."""
-    x = np.r_[
-        np.geomspace(low, high, 500), low * np.linspace(1, 1.3, 2000)
-    ]  # close enough to hit ties in the first gaps
+    everywhere, first_binade = np.geomspace(low, high, 500), np.geomspace(low, 2 * low, 2000)
+    first_gaps = low * np.linspace(1, 1.3, 2000)
+    x = np.r_[everywhere, first_binade, first_gaps]
     for name in ORDER[:-1]:
         with np.errstate(invalid="ignore"):
             error = np.abs(FORMATS[name].round(x) - x) / x
