@@ -131,12 +131,17 @@ def _slider(draw: Callable[[float], Picture], scales: np.ndarray) -> Any:
 
     def redraw(change: Any = None) -> None:
         shown = draw(slider.value)
+        words.value = _status(shown.alt)
         picture.value = shown.html()
-        words.value = f'<p role="status" aria-live="polite" style="max-width: 880px">{escape(shown.alt)}</p>'
 
     slider.observe(redraw, names="value")
     redraw()
     return VBox([slider, picture, words])
+
+
+def _status(words: str) -> str:
+    """The words under the picture; a screen reader says them whenever they change."""
+    return f'<p role="status" aria-live="polite" style="max-width: 880px; line-height: 1.4">{escape(words)}</p>'
 
 
 def someone_can_slide() -> bool:

@@ -21,7 +21,7 @@ from ampcourse.plots.style import (
     new_figure,
     powers_of_two,
 )
-from ampcourse.plots.words import as_formats, as_interval, listed, power, spell, tex
+from ampcourse.plots.words import as_formats, as_interval, listed, power, raised, spell
 
 ALL_FORMATS = ("float32", "tf32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 MOST_TICKS = 300
@@ -101,7 +101,7 @@ def format_ranges(formats: Any = ALL_FORMATS) -> Picture:
         axes.barh(row + 0.16, ends[2] - ends[1], 0.3, ends[1], color=normal, edgecolor="black", lw=0.8)
         for at, marker, colour in zip(ends, "<o>", (subnormal, "white", normal), strict=True):
             axes.plot(at, row + 0.16, marker, ms=8, mfc=colour, mec="black", mew=0.9, ls="none")
-        axes.text(lowest, row - 0.21, _range_in_words(fmt, tex), va="center", fontsize=9.5)
+        axes.text(lowest, row - 0.21, _range_in_words(fmt, raised), va="center", fontsize=9.5)
     axes.set_ylim(len(rows) - 0.45, -0.5)
     axes.use_sticky_edges = False
     axes.margins(x=0.02)
@@ -163,7 +163,7 @@ def number_line(format: Any = "float8_e4m3fn", low: float = 0.0, high: float | N
     pad = 0.01 * (high - low)
     axes.set(xlim=(low - pad, high + pad), ylim=(0, 1.75), yticks=[], xlabel="value")
     axes.spines["left"].set_visible(False)
-    axes.set_title(f"Every {fmt.name} number from {tex(power(low))} to {tex(power(high))}")
+    axes.set_title(f"Every {fmt.name} number from {raised(power(low))} to {raised(power(high))}")
     figure.legend(loc="outside lower center", ncols=3)
     counts = [f"{int((kinds == kind).sum())} {kind}" for kind in looks if (kinds == kind).any()]
     gaps = np.diff(values)
@@ -213,7 +213,7 @@ def _gap_brackets(axes: Axes, fmt: Format, values: np.ndarray, low: float, high:
             (right, 1.25),
             arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "shrinkA": 1, "shrinkB": 1, "color": GREY},
         )
-        axes.text((left + right) / 2, 1.38, f"gap {tex(power(gaps[start]))}", ha="center", color="black")
+        axes.text((left + right) / 2, 1.38, f"gap {raised(power(gaps[start]))}", ha="center", color="black")
 
 
 @drawn
@@ -294,7 +294,7 @@ def rounding_error(format: Any = "float16", x: tuple[float, float] | None = None
     shown = np.isfinite(error) & (error > 0)
     blue, red, roundoff = PALETTE["blue"], PALETTE["vermillion"], fmt.unit_roundoff
     axes.plot(exponents[shown], np.log2(error[shown]), ".", color=blue, ms=2.5, label="rounding error of one value")
-    axes.axhline(np.log2(roundoff), color=red, ls=(0, (6, 2)), label=f"unit roundoff {tex(power(roundoff))}")
+    axes.axhline(np.log2(roundoff), color=red, ls=(0, (6, 2)), label=f"unit roundoff {raised(power(roundoff))}")
     top = max(np.log2(error[shown].max(initial=roundoff)), np.log2(roundoff))
     axes.set(xlim=(left, right), ylim=(np.log2(roundoff) - 8, top + 0.2 * (top - np.log2(roundoff) + 8)))
     shade(axes, fmt, [region.label for region in REGIONS], 0.97)

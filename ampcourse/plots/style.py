@@ -20,9 +20,12 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
+
+from ampcourse.plots.words import raised
 
 # Okabe and Ito, "Color Universal Design" (2008): told apart with every common kind of colour vision.
 PALETTE = {
@@ -193,16 +196,16 @@ def drawn(plot: Callable[P, R]) -> Callable[P, R]:
 
 def new_figure(width: float = 8.0, height: float = 4.0) -> Figure:
     """An empty figure of this size in inches; the layout keeps every label inside."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.07)
+    figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.07)
     return figure
 
 
 def powers_of_two(axis: Axis, ticks: int = 10) -> None:
     """Label an axis that holds exponents with the powers of two that they stand for."""
     axis.set_major_locator(MaxNLocator(nbins=ticks, integer=True, steps=[1, 2, 4, 5, 8, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda exponent, _: f"$2^{{{exponent:g}}}$"))
+    axis.set_major_formatter(FuncFormatter(lambda exponent, _: raised(f"2^{exponent:g}")))
 
 
 def spread(wanted: list[float], sizes: list[float], low: float = 0.0, high: float = 1.0) -> list[float]:

@@ -21,7 +21,7 @@ from ampcourse.plots.style import (
     new_figure,
     powers_of_two,
 )
-from ampcourse.plots.words import as_numbers, power, spell, tex
+from ampcourse.plots.words import as_numbers, power, raised, spell
 
 
 @drawn
@@ -142,7 +142,7 @@ def loss_scale_trace(trace: Any) -> Picture:
     axes.grid(True)
     axes.set_title("Loss scale, step by step")
     if usable.any():
-        label_ends(axes, [End(steps[-1], exponents[usable][-1], f"then {tex(power(final))}", PALETTE["blue"])])
+        label_ends(axes, [End(steps[-1], exponents[usable][-1], f"then {raised(power(final))}", PALETTE["blue"])])
     figure.legend(loc="outside lower center", ncols=2)
     return Picture(figure, _trace_words(scales, skipped, final))
 

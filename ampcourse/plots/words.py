@@ -41,8 +41,8 @@ def power(value: float) -> str:
     return f"{'-' if value < 0 else ''}2^{k}"
 
 
-def tex(text: str) -> str:
-    """Words for a figure: `2^-14` becomes a raised exponent."""
+def raised(text: str) -> str:
+    """Words for a figure: the exponent of `2^-14` raised."""
     head, caret, exponent = text.partition("^")
     return f"${head}^{{{exponent}}}$" if caret else text
 
