@@ -173,22 +173,22 @@ def start(folder: Path) -> int:
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=1),
-    help="Stop after this time; one cell may take half of it. Default: four times the lesson's time on a CPU.",
+    help="Stop a cell after this time (default: 60, or what the lesson needs); the whole notebook after five times it.",
 )
 def check(notebook: Path, timeout: float | None) -> int:
     """Run a whole notebook in a fresh kernel and say which exercises are right.
 
-    The notebook itself is not changed, and your stored progress neither. The checks are the course's own: a check
-    cell that was edited, deleted or never run counts all the same. Exit code 0 only if every exercise of the lesson
-    has full points and no cell raised an error; written questions are listed, but a person marks them, so they do not
-    change the exit code.
+    NOTEBOOK is your copy of a lesson, under any file name. It is not changed, and your stored progress neither. The
+    checks are the course's own: a check cell that was edited, deleted or never run counts all the same. Exit code 0
+    only if every exercise of the lesson has full points and no cell raised an error; written questions are listed,
+    but a person marks them, so they do not change the exit code.
 
     This tells you what the grader will see; it is no proof for anybody else.
 
     \b
     Examples:
       ampcourse check ampcourse-lessons/01_fp16_range.ipynb
-      ampcourse check 02_loss_scaling.ipynb --timeout 300
+      ampcourse check 02_loss_scaling.ipynb --timeout 120
     """
     from ampcourse.learner.selfcheck import check_notebook, report
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 _STYLES = {
     "ok": "green",
@@ -29,6 +30,18 @@ def clean(text: object) -> str:
     """One line without control characters, so that a file name or an error message cannot steer the terminal."""
     line = " ".join(str(text).split())
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """Show what is being waited for where a person watches stderr; yields a function that changes the words."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(clean(what)) as status:
+        yield lambda words: status.update(clean(words))
 
 
 def say(text: str = "") -> None:
