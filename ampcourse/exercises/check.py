@@ -135,6 +135,12 @@ def lessons() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
 
 
+def forget() -> None:
+    """Forget the exercises and questions kept so far, so that changed answers are read anew."""
+    _load.cache_clear()
+    _question.cache_clear()
+
+
 def _listed(names: list[str]) -> str:
     quoted = [f"'{name}'" for name in names]
     return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)

@@ -35,7 +35,12 @@ def facts(value: Any) -> Facts:
     if value is None:
         raise Unusable("nothing was returned: is a `return` missing?")
     found: Facts = {}
-    _collect(value, "", found, DEEPEST)
+    try:
+        _collect(value, "", found, DEEPEST)
+    except Unusable:
+        raise
+    except Exception as error:  # what was returned may be code of the learner's too
+        raise Unusable(f"{_name(value)} was returned, and looking at it raises {type(error).__name__}") from None
     return found
 
 
@@ -53,7 +58,7 @@ def _collect(value: Any, path: str, found: Facts, depth: int) -> None:
     if parts is None:
         if len(found) >= MOST_FACTS:
             raise Unusable(f"more than {MOST_FACTS:,} separate parts were returned")
-        found[path or "value"] = value if isinstance(value, str) and type(value) is str else _leaf(value)
+        found[path or "value"] = _leaf(value)
         return
     if not parts:
         raise Unusable("an empty dict was returned")
@@ -72,7 +77,7 @@ def _plain_list(value: list | tuple) -> list:
 
 def _uniform(value: list | tuple) -> np.ndarray | None:
     """The list as one array, or None where its parts are texts, dicts or of different shapes."""
-    count, plain = _count(value, DEEPEST)
+    count, plain = _count(value, DEEPEST, {})
     if count > _MOST_ELEMENTS:
         raise Unusable(f"too much was returned: more than {_MOST_ELEMENTS:,} numbers")
     try:
@@ -94,24 +99,24 @@ def _list_leaf(value: Any) -> np.ndarray | None:
     return None if value is None or isinstance(value, str | dict) else _leaf(value)
 
 
-def _count(value: Any, depth: int) -> tuple[int, bool]:
-    """How many numbers a list holds when written out, and whether they are all of types known to be harmless."""
+def _count(value: Any, depth: int, known: dict[int, tuple[int, bool]]) -> tuple[int, bool]:
+    """How many numbers a list holds when written out, and whether they are all of types known to be harmless.
+
+    A list may hold another one many times, so what is counted already is looked up in `known`.
+    """
     if depth < 0:
         raise Unusable("lists are nested too deep")
     if isinstance(value, np.ndarray):
         return int(np.ndarray.size.__get__(value)), type(value) is np.ndarray
     if not isinstance(value, list | tuple):
         return 1, isinstance(value, _PLAIN)
+    if id(value) in known:
+        return known[id(value)]
     count, plain = 0, type(value) in (list, tuple)
     for part in _plain_list(value):
-        if type(part) in (float, int, bool):
-            count += 1
-            continue
-        inner, inner_plain = _count(part, depth - 1)
+        inner, inner_plain = (1, True) if type(part) in (float, int, bool) else _count(part, depth - 1, known)
         count, plain = count + inner, plain and inner_plain
-        if count > _MOST_ELEMENTS:  # a list that holds itself many times is small only until it is written out
-            break
-    return count, plain
+    return known.setdefault(id(value), (count, plain))
 
 
 def _leaf(value: Any) -> np.ndarray | str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import linecache
 import re
 import sysconfig
-import traceback
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 LONGEST = 500
@@ -17,7 +17,10 @@ MOST_FRAMES = 5
 _OURS = str(Path(__file__).resolve().parent.parent) + "/"
 _ANSWERS = str(Path(__file__).resolve().parent / "answers") + "/"
 _LIBRARIES = tuple({str(Path(p).resolve()) + "/" for k, p in sysconfig.get_paths().items() if "lib" in k})
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_WRAPPERS = {"error_handler", "wrapper", "wrapped", "inner", "op_dispatch_handler", "binary_op_wrapper", "<lambda>"}
 _NOISE = re.compile(r"\{\{function_node [^}]*\}\}\s*|\s*\[Op:\w*\]( name: ?)?|\x1b\[[0-9;]*m")
+_NODE = re.compile(r"\{\{node [^}]*\}\} = (\w+)\[[^\]]*\]\(([^)]*)\)")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -33,7 +36,29 @@ def message(error: BaseException) -> str:
         text = str(error)
     except Exception:  # the message may be the learner's code too
         return ""
-    return clean(_NOISE.sub("", text[: 8 * LONGEST])).strip()
+    return clean(_NODE.sub(r"\1(\2)", _NOISE.sub("", text[: 8 * LONGEST]))).strip()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the way from our call down to where an exception was raised."""
+
+    file: str
+    function: str
+    line: int
+    source: str
+    module: str = ""
+    raises: bool = False
+
+    @property
+    def own(self) -> bool:
+        """Whether this is the learner's code: not ours, not a library's, not generated."""
+        if self.file.startswith(_ANSWERS):  # a right answer or a mistake, observed in the learner's place
+            return True
+        generated = (
+            self.file.startswith(("<frozen ", "<__array_function__")) or "__autograph_generated_file" in self.file
+        )
+        return not (generated or self.file.startswith((_OURS, *_LIBRARIES)))
 
 
 def is_untouched(error: BaseException) -> bool:
@@ -41,47 +66,69 @@ def is_untouched(error: BaseException) -> bool:
 
     A library's, or that of another unwritten function that the answer calls, is an error like any other.
     """
-    if type(error) is not NotImplementedError or error.args:
+    cause = _cause(error)
+    if type(cause) is not NotImplementedError or cause.args:
         return False
-    own = [_is_own(frame) for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return sum(own) == 1 and own[-1]
+    steps = _steps(error)
+    return sum(step.own for step in steps) == 1 and steps[-1].own and steps[-1].raises
 
 
 def described(error: BaseException) -> dict[str, Any]:
     """The exception as plain data: `type`, `text`, `frames` (own, innermost last), `inside` (a library's call)."""
-    walked = list(traceback.walk_tb(error.__traceback__))
-    own = [i for i, (frame, _) in enumerate(walked) if _is_own(frame)]
-    beyond = [frame for frame, _ in walked[own[-1] + 1 :]] if own else []
-    frames = [_described(*walked[i]) for i in own]
+    cause, steps = _cause(error), _steps(error)
+    own = [i for i, step in enumerate(steps) if step.own]
+    frames = [_shown(steps[i]) for i in own]
     if len(frames) > MOST_FRAMES:  # a recursion: how it began, and how it ended
         frames = frames[:2] + frames[-(MOST_FRAMES - 2) :]
     return {
         "kind": "raised",
-        "type": clean(str(type(error).__name__), 80),
-        "text": message(error),
+        "type": clean(str(type(cause).__name__), 80),
+        "text": message(cause),
         "frames": frames,
-        "inside": next((_qualified(frame) for frame in beyond if not _is_wrapper(frame)), ""),
+        "inside": _library(steps[own[-1] + 1 :] if own else []),
     }
 
 
-def _described(frame: FrameType, line: int) -> dict[str, Any]:
-    source = linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
-    return {"function": clean(frame.f_code.co_qualname, 80), "line": line, "source": clean(source.strip())}
+def _cause(error: BaseException) -> BaseException:
+    """What the learner's code raised, where TensorFlow or Keras has wrapped it to say more."""
+    while isinstance(inner := error.__context__, BaseException) and _wraps(error, inner):
+        error = inner
+    return error
 
 
-def _is_own(frame: FrameType) -> bool:
-    """Whether the frame runs the learner's code: not ours, not a library's, not generated."""
-    file = frame.f_code.co_filename
-    if file.startswith(_ANSWERS):  # a right answer or a mistake, observed in the learner's place
-        return True
-    generated = file.startswith(("<frozen ", "<__array_function__")) or "__autograph_generated_file" in file
-    return not (generated or file.startswith((_OURS, *_LIBRARIES)))
+def _wraps(error: BaseException, inner: BaseException) -> bool:
+    if hasattr(error, "ag_error_metadata"):  # TensorFlow keeps the type if it can make one of it with its own text
+        return type(error) is type(inner) or type(error).__name__ == "StagingError"
+    return message(error).startswith("Exception encountered when calling")
 
 
-def _is_wrapper(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.endswith(("traceback_utils.py", "contextlib.py", "functools.py"))
+def _steps(error: BaseException) -> list[Step]:
+    """All steps, innermost last; code that TensorFlow rewrote as a graph is shown as it was written."""
+    steps, trace = [], error.__traceback__
+    while trace is not None:
+        frame, code = trace.tb_frame, trace.tb_frame.f_code
+        source = linecache.getline(code.co_filename, trace.tb_lineno, frame.f_globals)
+        raises = code.co_code[trace.tb_lasti] == _RAISE if trace.tb_lasti >= 0 else False
+        module = str(frame.f_globals.get("__name__", ""))
+        steps.append(Step(code.co_filename, code.co_qualname, trace.tb_lineno, source, module, raises))
+        trace = trace.tb_next
+    if (rewritten := getattr(error, "ag_error_metadata", None)) is not None:
+        steps = [step for step in steps if step.own]
+        for info in reversed(rewritten.translated_stack):
+            module = info.filename.partition("-packages/")[2].replace("/", ".")
+            raises = str(info.code).strip().startswith("raise ")
+            steps.append(Step(info.filename, info.function_name, info.lineno, str(info.code), module, raises))
+    return steps
 
 
-def _qualified(frame: FrameType) -> str:
-    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-    return clean(f"{package}: {frame.f_code.co_qualname}" if package else frame.f_code.co_qualname, 120)
+def _shown(step: Step) -> dict[str, Any]:
+    return {"function": clean(step.function, 80), "line": step.line, "source": clean(step.source.strip())}
+
+
+def _library(beyond: list[Step]) -> str:
+    """The library whose call failed, and its function where that is not only a wrapper around the real one."""
+    for step in beyond:
+        if package := step.module.partition(".")[0]:
+            plain = step.function.rpartition(".")[2]
+            return package if plain in _WRAPPERS else clean(f"{package}: {step.function}", 120)
+    return ""

@@ -72,6 +72,11 @@ def hints_shown(exercise_id: str) -> int:
     return max(load().get(exercise_id, _NEW)["hints"], _unstored_hints.get(exercise_id, 0))
 
 
+def forget_unstored() -> None:
+    """Forget the hints shown in this process; what is stored stays."""
+    _unstored_hints.clear()
+
+
 def _change(exercise_id: str, change: Callable[[Entry], None]) -> None:
     if os.environ.get("AMPCOURSE_PROFILE") == "grade":
         return

@@ -24,10 +24,11 @@ LARGEST_INTEGER = 1024
 DEEPEST = 32
 """Levels of lists and dicts."""
 
+_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _SMALL = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e4m3fnuz", "float8_e5m2fnuz")
-DTYPES: dict[str, np.dtype] = {str(np.dtype(code)): np.dtype(code) for code in "?bBhHiIqQefd"} | {
-    name: np.dtype(getattr(ml_dtypes, name)) for name in _SMALL
-}
+DTYPES: dict[str, np.dtype] = {
+    name: np.dtype(name) for name in ("bool", *_INTEGERS, "float16", "float32", "float64")
+} | {name: np.dtype(getattr(ml_dtypes, name)) for name in _SMALL}
 NAMES: dict[np.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -111,5 +112,5 @@ def _unpacked_array(name: str, shape: list[int], data: str) -> np.ndarray:
     if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(raw):
         raise ValueError("shape and data disagree")
     if dtype == np.bool_:  # bytes other than 0 and 1 would be neither true nor false
-        return np.frombuffer(raw, np.uint8).reshape(shape) != 0
+        return (np.frombuffer(raw, np.uint8) != 0).reshape(shape)
     return np.frombuffer(raw, dtype).reshape(shape).copy()
