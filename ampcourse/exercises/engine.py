@@ -160,7 +160,7 @@ def recognised(questions: Sequence[Question], seen: Sequence[Seen]) -> tuple[str
 
     numbers = range(len(exercise.mistakes))
     for number in numbers:
-        if all(looks_like(number, name) for name in exercise.points):
+        if all(looks_like(number, name) for name in exercise.points) and _tells(exercise, number, pairs):
             return (exercise.mistakes[number].says,)
     failed = [name for name in exercise.points if any(problem(exercise, s[name], q.want[name]) for q, s in pairs)]
     open_ = {name for name in failed if all(telling(s[name]) for _, s in pairs)}
@@ -170,6 +170,15 @@ def recognised(questions: Sequence[Question], seen: Sequence[Seen]) -> tuple[str
         says.append(f"{' and '.join(n for n in failed if n in names)}: {exercise.mistakes[best].says}")
         open_ -= names
     return tuple(says)
+
+
+def _tells(exercise: Exercise, number: int, pairs: Sequence[tuple[Question, Seen]]) -> bool:
+    """Whether there is more to a likeness than that both raised some error of one type everywhere."""
+    return any(
+        not isinstance(got := s[name], Fault) or got.text == getattr(q.mistakes[number][name], "text", None)
+        for q, s in pairs
+        for name in exercise.points
+    )
 
 
 def find_failure(

@@ -205,13 +205,13 @@ class TestRaised:
 
         @tf.function
         def multiply(x: Any) -> Any:
-            return tf.matmul(x[None, :], tf.zeros((5, 5)))
+            return tf.matmul(x[None, :], tf.zeros((5, 5), x.dtype))
 
         found = fault(multiply)
         assert found.type == "ValueError"
         assert found.text.startswith("Dimensions must be equal, but are 3 and 5 for 'MatMul(")
         assert [frame.partition(",")[0] for frame in found.frames] == ["multiply"]
-        assert "tf.matmul(x[None, :], tf.zeros((5, 5)))" in found.frames[0]
+        assert "tf.matmul(x[None, :], tf.zeros((5, 5), x.dtype))" in found.frames[0]
         assert found.inside == "tensorflow"
 
     def test_an_error_inside_a_layer_is_the_layers_own(self) -> None:
