@@ -15,8 +15,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from clone import ROOT, call, make_clone, quick_venv
 
 BOOTSTRAP = ROOT / "tools" / "bootstrap.py"
