@@ -40,7 +40,8 @@ class Crew:
 
     def __init__(self, jobs: Sequence[Job], at_once: int, profile: str, threads: int, logs: Path) -> None:
         self._jobs, self._profile, self._threads, self._logs = jobs, profile, threads, logs
-        self._news: queue.Queue[Event] = queue.Queue()
+        # A signal handler may put something in, which only this kind of queue allows.
+        self._news: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._overdue: set[str] = set()
         self._stopping = threading.Event()
@@ -61,15 +62,32 @@ class Crew:
         self._pool.shutdown(cancel_futures=True)
 
     def events(self) -> Iterator[Event]:
-        """The news until every job is finished; it may be called again after an interruption."""
+        """The news until every job is finished, or was ended because of `interrupt`."""
         while self._left:
             event = self._news.get()
+            if event is None:
+                self._stop()
+                continue
             self._left -= event.outcome is not None
             yield event
 
-    def stop(self) -> None:
-        """Start no more, and let those that run end their kernels and keep what they have; slow ones are killed."""
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run was asked to end."""
+        return self._stopping.is_set()
+
+    def interrupt(self, *_: Any) -> None:
+        """Ask the run to end, from a signal's handler; a second time, it ends at once.
+
+        An exception at any moment could lose the news of a finished notebook; a message in the queue cannot.
+        """
+        if self._stopping.is_set():
+            raise KeyboardInterrupt
         self._stopping.set()
+        self._news.put(None)
+
+    def _stop(self) -> None:
+        """Let those that run end their kernels and keep what they have; slow ones are killed."""
         with self._lock:
             running = dict(self._running)
         for process in running.values():

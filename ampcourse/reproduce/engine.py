@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ampcourse.reproduce.execute import Job
 
 _TEXT_LIMIT = 1_000_000  # characters of printed text kept for one cell
+_LEFT_OUT = "ampcourse_left_out"
 _OUTPUT_WAIT = 60  # seconds for a cell's last outputs; nbclient's own 4 s are too few for a flood on a loaded machine
 
 
@@ -82,24 +83,38 @@ class Client(PapermillNotebookClient):
             raise
 
     def output(self, outs: list[Any], msg: Any, display_id: str | None, cell_index: int) -> Any:
-        """Keep a cell's printed text up to a limit, and say in its last line how much was left out."""
-        if msg["msg_type"] != "stream":
+        """Join printed text, keep it up to a limit, and remember how much was left out.
+
+        nbclient's own joining (`coalesce_streams`) takes quadratic time on a long line.
+        """
+        if msg["msg_type"] != "stream" or self.output_hook_stack[msg["parent_header"].get("msg_id")]:
             return super().output(outs, msg, display_id, cell_index)
-        text, kept = msg["content"]["text"], sum(len(out.text) for out in outs if out.output_type == "stream")
-        room = max(0, _TEXT_LIMIT - kept)
-        if len(text) > room:
-            cell = self.nb.cells[cell_index]
-            left_out = cell.metadata.get("ampcourse_left_out", 0) + len(text) - room
-            cell.metadata["ampcourse_left_out"] = left_out
-            msg["content"]["text"] = text[:room]
-        return super().output(outs, msg, display_id, cell_index) if room else None
+        content = msg["content"]
+        room = _TEXT_LIMIT - sum(len(out.text) for out in outs if out.output_type == "stream")
+        if (left_out := len(content["text"]) - room) > 0:
+            content["text"] = content["text"][:room]
+            metadata = self.nb.cells[cell_index].metadata
+            metadata[_LEFT_OUT] = metadata.get(_LEFT_OUT, 0) + left_out
+        last = outs[-1] if outs and not self.clear_before_next_output else None
+        if last is not None and last.output_type == "stream" and last.name == content["name"]:
+            last.text += content["text"]
+            return last
+        return super().output(outs, msg, display_id, cell_index) if room > 0 else None
 
 
-def _say_what_was_cut(notebook: Any) -> None:
+def _tidy(notebook: Any) -> None:
+    """Make printed text what a terminal would show at the end, and say where it was cut."""
     for cell in notebook.cells:
-        if left_out := cell.metadata.pop("ampcourse_left_out", 0):
-            last = next(out for out in reversed(cell.outputs) if out.output_type == "stream")
-            last["text"] += f"\n[output cut here: {left_out:,} more characters were printed]\n"
+        streams = [out for out in cell.get("outputs", ()) if out.output_type == "stream"]
+        for out in streams:
+            out.text = "\n".join(_overwritten(line) for line in out.text.split("\n"))
+        if left_out := cell.metadata.pop(_LEFT_OUT, 0):
+            streams[-1].text += f"\n[output cut here: {left_out:,} more characters were printed]\n"
+
+
+def _overwritten(line: str) -> str:
+    """A line after its carriage returns; progress bars begin each state with one, or end it with one."""
+    return line.rstrip("\r").rpartition("\r")[2].replace("\b", "")
 
 
 class Engine(NBClientEngine):
@@ -123,7 +138,7 @@ class Engine(NBClientEngine):
             self.problem = error
         finally:
             manager.notebook_complete()
-            _say_what_was_cut(nb)
+            _tidy(nb)
             if isinstance(self.problem, DeadKernelError | RuntimeError) and client.process is not None:
                 self.exit_code = client.process.poll()
         return nb
@@ -138,7 +153,6 @@ class Engine(NBClientEngine):
         transport = Config({"KernelManager": {"transport": "ipc", "ip": str(Path(self._job.scratch, "k"))}})
         return {
             "config": transport,
-            "coalesce_streams": True,
             "iopub_timeout": _OUTPUT_WAIT,
             "log": logging.getLogger("papermill"),
             "on_cell_executed": look_for_exit,
@@ -159,7 +173,7 @@ def run_papermill(job: Job, on_cell: Callable[[int, int], None]) -> Engine:
     try:
         # No output path: papermill would write it in place and leave half a file on a full disk.
         papermill.execute_notebook(
-            job.source,
+            job.source.replace("{", "{{").replace("}", "}}"),  # papermill takes a path for a format string
             None,
             parameters=job.parameters,
             engine_name="ampcourse",

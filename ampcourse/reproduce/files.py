@@ -14,6 +14,7 @@ from pathlib import Path
 from ampcourse.course import UserError
 
 RESULTS = "results.json"
+_FOLDERS = ("executed", "logs")
 _NEEDED = 20 * 2**20  # bytes free on the disk below which a run does not start
 
 
@@ -60,9 +61,10 @@ def prepare(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise OutputError(f"'{out}' is a file, not a folder: name another output folder.")
     try:
-        if out.is_dir() and any(out.iterdir()) and not (out / RESULTS).is_file():
+        strangers = {one.name for one in out.iterdir()} - set(_FOLDERS) if out.is_dir() else set()
+        if strangers and RESULTS not in strangers:
             raise OutputError(f"'{out}' holds other files and no earlier run: name an empty or a new output folder.")
-        for folder in (out, out / "executed", out / "logs"):
+        for folder in (out, *(out / name for name in _FOLDERS)):
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as probe:
                 probe.write(b"probe")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +15,28 @@ from ampcourse.reproduce.quick import import_jsonschema
 import_jsonschema()
 
 import nbformat  # noqa: E402
-from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context  # noqa: E402
+from jinja2 import pass_context  # noqa: E402
 from nbconvert.exporters.html import HTMLExporter  # noqa: E402
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath  # noqa: E402
 from pygments.formatters import HtmlFormatter  # noqa: E402
 from traitlets.config import Config  # noqa: E402
 
 from ampcourse.reproduce.equations import picture  # noqa: E402
+from ampcourse.reproduce.templating import render  # noqa: E402
 
 # Widgets and scripts do not run in a saved page; their pictures or texts do.
 _SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/plain"]
+_NOTEBOOK_LINK = re.compile(r'href="\.\./(\d\d_\w+)/\1\.ipynb"')  # from lesson to lesson
 _LIGHT, _DARK = "xcode", "zenburn"  # of pygments' styles those with the best contrast on our backgrounds
 
 
 class _Renderer(IPythonRenderer):
     """Markdown whose equations are pictures instead of waiting for MathJax from the network."""
+
+    def heading(self, text: str, level: int, **_: Any) -> str:
+        """A heading that links can lead to, without a link of its own."""
+        words = re.sub(r"<[^>]*>", "", text).strip().replace(" ", "-")
+        return f'<h{level} id="{escape(words, quote=True)}">{text}</h{level}>\n'
 
     def block_math(self, body: str) -> str:
         return picture(body, block=True)
@@ -61,12 +70,8 @@ def write_page(notebook: dict[str, Any], title: str, target: Path) -> None:
     """
     about = notebook["metadata"].get("ampcourse", {})
     body = _exporter().from_notebook_node(nbformat.from_dict(_with_notes(notebook)))[0]
-    files.write(target, render("notebook.html.j2", title=title, about=about, body=body))
-
-
-def render(template: str, **content: Any) -> str:
-    """Fill one of the report's templates; what is not marked as safe in it is escaped."""
-    return _templates().get_template(template).render(style=_style(), **content)
+    body = _NOTEBOOK_LINK.sub(r'href="\1.html"', body)
+    files.write(target, render("notebook.html.j2", style=_colours(), title=title, about=about, body=body))
 
 
 def _with_notes(notebook: dict[str, Any]) -> dict[str, Any]:
@@ -91,14 +96,7 @@ def _exporter() -> _Exporter:
 
 
 @cache
-def _templates() -> Environment:
-    return Environment(
-        loader=PackageLoader("ampcourse.reproduce"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-
-
-@cache
-def _style() -> str:
-    own = Path(__file__).with_name("templates").joinpath("style.css").read_text("utf-8")
+def _colours() -> str:
+    """Colours of code, for light and dark."""
     light, dark = (HtmlFormatter(style=name).get_style_defs(".highlight") for name in (_LIGHT, _DARK))
-    return f"{own}\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ampcourse.reproduce import executed, files
 from ampcourse.reproduce.results import NotebookResult, Report
+from ampcourse.reproduce.templating import render
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,12 +78,8 @@ def write(report: Report) -> Report:
     """
     try:
         files.write(report.out / "report.md", markdown(report))
-        from ampcourse.reproduce import pages
-
         linked = {one.lesson: _page(report.out, one) for one in report.notebooks}
-        files.write(
-            report.page, pages.render("index.html.j2", report=report, pages=linked, facts=facts(report), text=_WORDS)
-        )
+        files.write(report.page, render("index.html.j2", report=report, pages=linked, facts=facts(report), text=_WORDS))
     except files.OutputError as error:
         return report.with_problem(str(error))
     return report
@@ -90,11 +87,11 @@ def write(report: Report) -> Report:
 
 def _page(out: Path, one: NotebookResult) -> str:
     """The address of a notebook's page relative to the report, made now if its own process could not; "" if none."""
-    from ampcourse.reproduce import pages
-
     notebook = out / "executed" / f"{one.lesson}.ipynb"
     page = notebook.with_suffix(".html")
     if not page.is_file() and (content := executed.load(notebook)):
+        from ampcourse.reproduce import pages
+
         pages.write_page(content, one.title, page)
     return page.relative_to(out).as_posix() if page.is_file() else ""
 

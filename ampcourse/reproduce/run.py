@@ -71,7 +71,7 @@ def run_course(
     if profile == "gpu" and not gpus:
         raise RunError("TensorFlow sees no GPU here, so profile 'gpu' cannot run: use profile 'cpu'.")
     files.prepare(run.out)
-    with files.claimed(run.out), _interruptible():
+    with files.claimed(run.out):
         found = run.start(machine.describe(gpus), faults)
         found = run.carry_out(found, at_once, console)
         found = report.write(replace(found, seconds=round(time.monotonic() - started, 1)))
@@ -159,15 +159,13 @@ class _Run:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _follow(self, crew: Crew, found: Report, display: Display) -> Report:
-        try:
+        with _signals_to(crew):
             for event in crew.events():
                 found = self._note(found, event, display)
-        except KeyboardInterrupt:
-            crew.stop()
-            for event in crew.events():
-                found = self._note(found, event, display)
+        if crew.interrupted:
             done = sum(row.status not in ("skipped", "killed") for row in found.notebooks)
-            sentence = f"The run was interrupted; {done} finished notebooks are kept: run again to go on."
+            share = f"{done} of {len(found.notebooks)} notebooks"
+            sentence = f"The run was interrupted; what is finished ({share}) is kept: run again to go on."
             found = replace(found.with_problem(sentence), interrupted=True)
         return found
 
@@ -232,16 +230,13 @@ def _saved(found: Report) -> Report:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Treat a polite request to end, or a closed terminal, like Ctrl-C: kernels must not outlive the run."""
+def _signals_to(crew: Crew) -> Iterator[None]:
+    """Ctrl-C, a polite request to end and a closed terminal all end the run, and its kernels with it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, crew.interrupt) for number in numbers}
     try:
         yield
     finally:
