@@ -8,6 +8,7 @@ from ampcourse.plots.gradients import fate_by_scale, gradient_histogram
 from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
 from ampcourse.plots.style import PALETTE, Picture
 from ampcourse.plots.training import loss_scale_trace, swamping, training_curves
+from ampcourse.plots.updates import tipping_ratio
 
 __all__ = [
     "PALETTE",
@@ -22,6 +23,7 @@ __all__ = [
     "number_line",
     "rounding_error",
     "swamping",
+    "tipping_ratio",
     "training_curves",
     "ulp_staircase",
 ]
