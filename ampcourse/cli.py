@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,8 @@ class Commands(click.Group):
         sys.exit(self._run(*args, **extra))
 
     def _run(self, *args: Any, **extra: Any) -> int:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a file name that the terminal cannot show must not stop us
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             code = super().main(*args, standalone_mode=False, **extra)
             sys.stdout.flush()
@@ -99,6 +102,7 @@ lessons_argument = click.argument("lessons", metavar="[LESSON ...]", nargs=-1, t
 
 
 @click.group(
+    name="ampcourse",
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -243,9 +247,11 @@ def run(lessons: tuple[str, ...], profile: str, jobs: int | None, out: Path, fre
       ampcourse run 01_fp16_range 02_loss_scaling --jobs 2
       ampcourse run 2 --profile gpu --out gpu-results --fresh
     """
+    from ampcourse.reproduce.report import print_table
     from ampcourse.reproduce.run import run_course
 
     report = run_course(list(lessons) or None, profile=profile, jobs=jobs, out=out, fresh=fresh, seed=seed)
+    print_table(report)
     return report.exit_code
 
 

@@ -10,20 +10,18 @@ from pathlib import Path
 
 from ampcourse.course import UserError
 
-MISTAKE, USAGE, INTERRUPTED, BROKEN_PIPE, OURS = 1, 2, 130, 141, 70
+MISTAKE, USAGE, INTERRUPTED, OURS = 1, 2, 130, 70
 
 
 def explain(error: BaseException) -> int:
     """Say on stderr what went wrong and return the exit code.
 
-    1: a mistake the user can mend (`UserError`, or a file or disk that refuses); 130: interrupted; 141: whoever read
-    our output has gone, which is no error to talk about; 70: a fault of this program, with its traceback in a file.
+    1: a mistake the user can mend (`UserError`, or a file or disk that refuses), or, silently, a reader of our output
+    that has gone away; 130: interrupted; 70: a fault of this program, with its traceback in a file.
     """
+    _give_up_on_output_that_fails()
     if isinstance(error, BrokenPipeError):
-        # What is still buffered must not be tried again when Python shuts down, or that failure is printed.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return MISTAKE
     if isinstance(error, KeyboardInterrupt):
         tell("Interrupted.")
         return INTERRUPTED
@@ -36,6 +34,15 @@ def explain(error: BaseException) -> int:
         return MISTAKE
     tell(f"Error: {_unexpected(error)}")
     return OURS
+
+
+def _give_up_on_output_that_fails() -> None:
+    """What stdout does not take must not be tried again when Python shuts down, for that would print a traceback."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tell(text: str) -> None:

@@ -67,7 +67,9 @@ def _framed(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    framed = Table(*(Text(column) for column in columns), box=box.SIMPLE_HEAD)
+    framed = Table(box=box.SIMPLE_HEAD)
+    for column in columns:
+        framed.add_column(Text(column))
     for row in rows:
         framed.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     Console(file=sys.stdout).print(framed)
