@@ -161,16 +161,17 @@ def _asked(exercise_id: Any, answer: Any, more: tuple) -> Exercise:
         raise ExerciseError(f"What you wrote is missing: {usage}.")
     if more:
         raise ExerciseError(f"One answer at a time: {usage}.")
+    kind = type(answer)  # asked of the type alone: an object may raise when it is looked at
     if isinstance(wanted.right, type):
-        if not isinstance(answer, type) and not callable(answer):
+        if not callable(answer):
             raise ExerciseError(f"Pass the class itself, not an object made from it: {usage}.")
     elif callable(wanted.right):
-        if isinstance(answer, str):
+        if issubclass(kind, str):
             raise ExerciseError(f"Pass the function itself, without quotes: {usage}.")
         if not callable(answer):
-            what = "nothing (None)" if answer is None else f"a value ({type(answer).__name__})"
+            what = "nothing (None)" if answer is None else f"a value ({kind.__name__})"
             raise ExerciseError(f"You passed {what}, not the function itself: leave the brackets away, {usage}.")
-        if isinstance(answer, type) and wanted.observer.__name__ == "call":
+        if issubclass(kind, type) and wanted.observer.__name__ == "call":
             raise ExerciseError(f"You passed the class {answer.__name__}, but a function is asked for: {usage}.")
     return wanted
 

@@ -50,18 +50,19 @@ class Step:
     module: str = ""
     raises: bool = False
 
+    observes: bool = False
+
     @property
     def own(self) -> bool:
         """Whether this is the learner's code: not ours, not a library's, not generated."""
         if self.file.startswith(_ANSWERS):  # a right answer or a mistake, observed in the learner's place
             return True
-        generated = (
-            self.file.startswith(("<frozen ", "<__array_function__")) or "__autograph_generated_file" in self.file
-        )
-        return not (generated or self.file.startswith((_OURS, *_LIBRARIES)))
+        library = self.file.startswith((_OURS, *_LIBRARIES)) or "-packages/" in self.file
+        generated = self.file.startswith(("<frozen ", "<__array_function__")) or "__autograph_generated" in self.file
+        return not (self.observes or library or generated)
 
 
-def is_untouched(error: BaseException) -> bool:
+def is_untouched(error: BaseException, observer: Any = None) -> bool:
     """Whether this is a stub's own `raise NotImplementedError`: without a text, straight from the learner's function.
 
     A library's, or that of another unwritten function that the answer calls, is an error like any other.
@@ -69,13 +70,13 @@ def is_untouched(error: BaseException) -> bool:
     cause = _cause(error)
     if type(cause) is not NotImplementedError or cause.args:
         return False
-    steps = _steps(error)
+    steps = _steps(error, observer)
     return sum(step.own for step in steps) == 1 and steps[-1].own and steps[-1].raises
 
 
-def described(error: BaseException) -> dict[str, Any]:
+def described(error: BaseException, observer: Any = None) -> dict[str, Any]:
     """The exception as plain data: `type`, `text`, `frames` (own, innermost last), `inside` (a library's call)."""
-    cause, steps = _cause(error), _steps(error)
+    cause, steps = _cause(error), _steps(error, observer)
     own = [i for i, step in enumerate(steps) if step.own]
     frames = [_shown(steps[i]) for i in own]
     if len(frames) > MOST_FRAMES:  # a recursion: how it began, and how it ended
@@ -102,7 +103,7 @@ def _wraps(error: BaseException, inner: BaseException) -> bool:
     return message(error).startswith("Exception encountered when calling")
 
 
-def _steps(error: BaseException) -> list[Step]:
+def _steps(error: BaseException, observer: Any) -> list[Step]:
     """All steps, innermost last; code that TensorFlow rewrote as a graph is shown as it was written."""
     steps, trace = [], error.__traceback__
     while trace is not None:
@@ -110,7 +111,8 @@ def _steps(error: BaseException) -> list[Step]:
         source = linecache.getline(code.co_filename, trace.tb_lineno, frame.f_globals)
         raises = code.co_code[trace.tb_lasti] == _RAISE if trace.tb_lasti >= 0 else False
         module = str(frame.f_globals.get("__name__", ""))
-        steps.append(Step(code.co_filename, code.co_qualname, trace.tb_lineno, source, module, raises))
+        observes = code is getattr(observer, "__code__", None)
+        steps.append(Step(code.co_filename, code.co_qualname, trace.tb_lineno, source, module, raises, observes))
         trace = trace.tb_next
     if (rewritten := getattr(error, "ag_error_metadata", None)) is not None:
         steps = [step for step in steps if step.own]

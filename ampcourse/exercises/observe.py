@@ -58,9 +58,9 @@ def _once(observer: Callable, arguments: tuple, answer: Any, seconds: float | No
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the learner's code may raise anything, SystemExit too
-        if is_untouched(error):
+        if is_untouched(error, observer):
             return _fault("untouched", "")
-        return {"fault": described(error)}
+        return {"fault": described(error, observer)}
 
 
 def _fault(kind: str, text: str) -> dict[str, Any]:

@@ -48,6 +48,7 @@ def store_verdict(exercise_id: str, verdict: Verdict) -> None:
     def change(entry: Entry) -> None:
         entry["attempts"] += verdict.outcome != "not attempted"
         entry["max"] = verdict.max_score
+        entry["score"] = min(entry["score"], verdict.max_score)  # an exercise may have become worth less
         if verdict.score >= entry["score"]:
             entry["score"], entry["outcome"] = verdict.score, verdict.outcome
         if verdict.outcome == "right" and not entry["first_full"]:
