@@ -124,6 +124,6 @@ safe_mean = Exercise(
     rtol=2.0**-9,  # two float16 neighbours: honest float32 sums in another order may round to the next value
     dtype="float16",
     asks_for=("ampcourse.numerics.sum_in", "ampcourse.numerics.accumulate", "ampcourse.numerics.dot"),
-    insight="Inputs and output may be float16 as long as the sum in between is not. Matrix units work in the same way: "
-    "they take float16, add in float32 and give float16 back.",
+    insight="Inputs and output may be float16 as long as the sum in between is not. Matrix units are used "
+    "in the same way: float16 in, sums in float32, float16 out.",
 )

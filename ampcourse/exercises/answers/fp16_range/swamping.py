@@ -134,5 +134,5 @@ swamped = Exercise(
     ),
     asks_for=("ampcourse.numerics.swamped", "ampcourse.numerics.accumulate", "ampcourse.numerics.Format.round"),
     insight="Whether an update survives is decided by half the gap at the weight, not by one fixed ratio: the ratio "
-    "at which it tips lies between 2048 and 4096. Lesson 02 keeps a float32 copy of the weights for this reason.",
+    "at which it tips lies between about 2048 and 4096. Lesson 02 keeps a float32 copy of the weights for this reason.",
 )
