@@ -28,6 +28,9 @@ def explain(error: BaseException) -> int:
     if isinstance(error, UserError):
         tell(f"Error: {sentence(error)}")
         return MISTAKE
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "ampcourse").startswith("ampcourse"):
+        tell(f"Error: The package '{error.name}' is missing here: 'ampcourse doctor' says what to install.")
+        return MISTAKE
     if isinstance(error, OSError) and error.errno is not None:
         where = f"'{error.filename}': " if error.filename else ""
         tell(f"Error: {where}{os.strerror(error.errno)}{_remedy(error)}.")

@@ -20,9 +20,7 @@ def gains(cpu: Cpu, driver: Driver, answer: Answer) -> tuple[str, ...]:
     if driver.gpus:
         head = f"There is a GPU ({driver.gpus[0]}), but TensorFlow does not use it: until it does, the CPU counts."
     else:
-        head = (
-            "No GPU: its gain in speed cannot be measured here; ranges, rounding and loss scaling are the same."
-        )
+        head = "No GPU: its gain in speed cannot be measured here; ranges, rounding and loss scaling are the same."
     return (head, *cpu_gains(cpu, answer.measurement))
 
 

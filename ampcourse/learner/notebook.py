@@ -122,14 +122,18 @@ def _cell(cell: dict[str, Any]) -> Cell:
     )
 
 
+def _original(course: Course, lesson: Lesson) -> Path:
+    released = course.release(lesson)
+    return released if released.is_file() else course.source(lesson)
+
+
 def lesson_outline(course: Course, lesson: Lesson) -> Outline:
     """What the course's own notebook of a lesson asks for (from the release, or in a clone without it the source).
 
     Raises:
         CourseError: if neither is there, or a graded code cell is not a check.
     """
-    path = course.release(lesson)
-    path = path if path.is_file() else course.source(lesson)
+    path = _original(course, lesson)
     try:
         cells = read_cells(path)
     except NotebookError as error:
@@ -173,8 +177,9 @@ def lesson_of(cells: Sequence[Cell], path: Path, course: Course) -> Lesson:
         named = sum(bool(re.search(rf"check\(\s*['\"]{re.escape(c.exercise)}['\"]", text)) for c in outline.checks)
         return len(ids & {item.grade_id for item in asked}) + named, lesson.slug in path.name
 
-    best = max(course.lessons, key=likeness)
-    if likeness(best) == (0, False):
+    there = [lesson for lesson in course.lessons if _original(course, lesson).is_file()]
+    best = max(there, key=likeness, default=None)
+    if best is None or likeness(best) == (0, False):
         known = ", ".join(lesson.slug for lesson in course.lessons)
         raise NotebookError(f"'{path}' is not a lesson of this course; the lessons are {known}.")
     return best

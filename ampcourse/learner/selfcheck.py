@@ -77,7 +77,7 @@ def check_notebook(path: Path, timeout: float | None = None, course: Course | No
     outline = lesson_outline(course, lesson)
     worth = _worth(lesson, outline)
     limit = timeout or max(_SHORTEST, _PATIENCE * lesson.cpu_seconds)
-    with tempfile.TemporaryDirectory(prefix="amp-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="amp-", ignore_cleanup_errors=True) as scratch:
         rows, troubles = _run(path, lesson, plan(cells, outline), worth, Path(scratch), limit)
     written = tuple((question, answered(question, cells)) for question in outline.written)
     return Result(lesson, tuple(rows), written, tuple(troubles))

@@ -119,6 +119,15 @@ def test_a_file_that_refuses_is_one_sentence(monkeypatch: pytest.MonkeyPatch) ->
     assert "'/secret': Permission denied" in said.stderr
 
 
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, ModuleNotFoundError("No module named 'nbclient'", name="nbclient"))
+    said = call("progress")
+    assert said.exit_code == 1
+    assert "'nbclient' is missing" in said.stderr
+    fail_with(monkeypatch, ModuleNotFoundError("No module named 'ampcourse.gone'", name="ampcourse.gone"))
+    assert call("progress").exit_code == 70
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
 def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     fail_with(monkeypatch, error)
