@@ -112,8 +112,9 @@ def before_and_after(
     gradients: np.ndarray, fmt: Format, scale: float, limits: tuple[float, float], fates: tuple[Fate, Fate]
 ) -> Figure:
     """The histogram unscaled above, and under a loss scale below, on one axis of powers of two."""
-    figure = Figure(figsize=(8.0, 5.4))  # the slider redraws it: without a layout to work out it takes half the time
-    figure.subplots_adjust(left=0.105, right=0.985, bottom=0.095, top=0.885, hspace=0.2)
+    # The slider redraws this one: margins known beforehand halve the time.
+    margins = {"left": 0.105, "right": 0.985, "bottom": 0.095, "top": 0.885, "hspace": 0.2}
+    figure = new_figure(8.0, 5.4, margins)
     upper, lower = figure.subplots(2, 1, sharex=True)
     named = ((upper, "Not scaled", 1.0), (lower, f"Loss scale {raised(power(scale))}", scale))
     for (axes, name, factor), fate in zip(named, fates, strict=True):
@@ -166,14 +167,9 @@ def _draw_errors(axes: Axes, at: np.ndarray, errors: np.ndarray) -> int | None:
     axes.set_ylim(bottom / 4, top * 6)
     if infinite.size:
         axes.plot(infinite, np.full(infinite.size, top * 2.2), "^", color=PALETTE["purple"], ms=7, clip_on=False)
-        axes.annotate(
-            "overflow: no finite error",
-            (infinite[0], top * 2.2),
-            (-8, 0),
-            textcoords="offset points",
-            ha="right",
-            va="center",
-        )
+        side, where = ((-8, 0), "right") if infinite[0] > at.mean() else ((0, -14), "left")
+        words, first = "overflow: no finite error", (infinite[0], top * 2.2)
+        axes.annotate(words, first, side, textcoords="offset points", ha=where, va="center")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:.4g} %"))
     axes.grid(True, axis="y")
     if not np.isfinite(errors).any():

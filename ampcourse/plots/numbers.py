@@ -201,8 +201,8 @@ def _rank(fmt: Format, value: float) -> int:
 def _gap_brackets(axes: Axes, fmt: Format, values: np.ndarray, low: float, high: float) -> None:
     """A bracket over each stretch of equal gaps that is wide enough to name its gap."""
     gaps = np.diff(values)
-    starts = np.flatnonzero(np.r_[True, gaps[1:] != gaps[:-1]]) if gaps.size else np.empty(0, int)
-    ends = np.r_[starts[1:], gaps.size]
+    starts = np.flatnonzero(np.r_[gaps.size > 0, gaps[1:] != gaps[:-1]])
+    ends = np.r_[starts[1:], gaps.size][: starts.size]
     for start, end in zip(starts, ends, strict=True):
         left, right = values[start], values[end]
         if (right - left) / (high - low) < 0.11:

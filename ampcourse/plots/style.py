@@ -126,7 +126,7 @@ class Picture:
 
     def _pixels(self) -> tuple[int, int]:
         width, height = self.figure.get_size_inches()
-        return int(width * 2 * DPI), int(height * 2 * DPI)
+        return round(width * 2 * DPI), round(height * 2 * DPI)
 
     def html(self) -> str:
         """An `<img>` that carries the alternative text; JupyterLab and nbconvert drop the text of a bare PNG output."""
@@ -194,11 +194,20 @@ def drawn(plot: Callable[P, R]) -> Callable[P, R]:
     return in_our_look
 
 
-def new_figure(width: float = 8.0, height: float = 4.0) -> Figure:
-    """An empty figure of this size in inches; the layout keeps every label inside."""
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.07)
-    figure = Figure(figsize=(width, height), layout=layout)
+def new_figure(width: float = 8.0, height: float = 4.0, margins: dict[str, float] | None = None) -> Figure:
+    """An empty figure of this size in inches.
+
+    Args:
+        width: rounded to whole pixels.
+        height: rounded to whole pixels.
+        margins: as `subplots_adjust` takes them; by default a layout that keeps every label inside is worked out when
+            the figure is drawn, which takes as long as the drawing.
+    """
+    layout = None if margins else ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.07)
+    figure = Figure(figsize=(round(width * DPI) / DPI, round(height * DPI) / DPI), layout=layout)
     FigureCanvasAgg(figure)
+    if margins:
+        figure.subplots_adjust(**margins)
     return figure
 
 

@@ -46,8 +46,8 @@ def tipping_ratio(format: Any = "float16", w: tuple[float, float] = (0.25, 4.0))
     middle = np.log2(low * high) / 2
     axes.text(middle, 2.3 * ratio, "swamped: w stays as it was", ha="center", va="center")
     axes.text(middle, 0.75 * ratio, "w moves", ha="center", va="center")
-    inside = starts[starts >= low]
-    axes.set_xticks(np.log2(inside[:: 1 + inside.size // 9] if inside.size > 1 else [low, high]))
+    inside = [edge for edge in (*starts, 2 * starts[-1]) if low <= edge <= high]
+    axes.set_xticks(np.log2(inside[:: 1 + len(inside) // 9] if len(inside) > 1 else [low, high]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda exponent, _: _weight(2.0**exponent)))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axes.set_yticks(ratio * np.array([0.5, 1, 1.5, 2, 2.5]))

@@ -1,0 +1,107 @@
+"""Every public plot with every format and with awkward data, as one list that several tests go through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ampcourse import numerics, plots
+
+NAMES = tuple(numerics.FORMATS)
+RNG = np.random.default_rng(0)
+GRADIENTS = np.r_[np.exp2(RNG.normal(-22, 4, 4000)) * RNG.choice([-1.0, 1.0], 4000), np.zeros(40)]
+SCALES = 2.0 ** np.arange(0, 34, 3)
+TERMS = np.ones(3000)
+
+
+def short_line(name: str) -> plots.Picture:
+    """The numbers around the end of the subnormals, few enough to be told apart."""
+    fmt = numerics.get_format(name)
+    return plots.number_line(
+        name, fmt.least_normal - 9 * fmt.least_subnormal, fmt.least_normal + 9 * fmt.least_subnormal
+    )
+
+
+def sums(name: str) -> plots.Picture:
+    return plots.swamping({name: numerics.accumulate(TERMS, name), "float32": np.cumsum(TERMS)}, exact=3000.0)
+
+
+def scale_trace(finite: list[bool], **rule: object) -> plots.Picture:
+    return plots.loss_scale_trace(numerics.trace(numerics.DynamicLossScale(**rule), finite))
+
+
+BY_FORMAT: dict[str, Callable[[str], plots.Picture]] = {
+    "bit_layout": lambda name: plots.bit_layout([name]),
+    "format_ranges": lambda name: plots.format_ranges([name, "e6m9"]),
+    "number_line": short_line,
+    "ulp_staircase": lambda name: plots.ulp_staircase([name, "e6m9"], x=(2**-12, 2**9)),
+    "rounding_error": plots.rounding_error,
+    "swamping": sums,
+    "tipping_ratio": plots.tipping_ratio,
+    "gradient_histogram": lambda name: plots.gradient_histogram(GRADIENTS, name, scale=2.0**8),
+    "fate_by_scale": lambda name: plots.fate_by_scale(GRADIENTS, SCALES, name),
+    "gradient_explorer": lambda name: plots.gradient_explorer(GRADIENTS, name, SCALES, interactive=False).picture,
+}
+AWKWARD: dict[str, Callable[[], plots.Picture]] = {
+    "bit_layout of all": plots.bit_layout,
+    "format_ranges of all": plots.format_ranges,
+    "number_line by default": plots.number_line,
+    "number_line across zero": lambda: plots.number_line("float8_e5m2", -(2**-13), 2**-12),
+    "number_line of one number": lambda: plots.number_line("float16", 0.9999, 1.0004),
+    "ulp_staircase by default": plots.ulp_staircase,
+    "ulp_staircase of six": lambda: plots.ulp_staircase(NAMES, x=(2**-18, 2**18)),
+    "ulp_staircase within a binade": lambda: plots.ulp_staircase("float16", x=(1.1, 1.9)),
+    "rounding_error of normal numbers": lambda: plots.rounding_error("float16", x=(1, 4)),
+    "rounding_error of flushed numbers": lambda: plots.rounding_error("float16", x=(2**-40, 2**-30)),
+    "swamping of ups and downs": lambda: plots.swamping({"float16": np.sin(np.arange(50))}),
+    "tipping_ratio within a binade": lambda: plots.tipping_ratio("bfloat16", w=(1.1, 1.9)),
+    "tipping_ratio far up": lambda: plots.tipping_ratio("float16", w=(1000, 60000)),
+    "gradient_histogram of one value": lambda: plots.gradient_histogram([1.0]),
+    "gradient_histogram of all fates": lambda: plots.gradient_histogram([1e-9, 1e-6, 1.0, 1e6, np.nan, 0.0]),
+    "gradient_histogram far away": lambda: plots.gradient_histogram([1e-300, 1e300]),
+    "gradient_histogram in bfloat16": lambda: plots.gradient_histogram(GRADIENTS, "bfloat16", title="My own"),
+    "fate_by_scale, all overflow": lambda: plots.fate_by_scale([1.0, 1e30], [1.0, 2.0]),
+    "fate_by_scale, all exact": lambda: plots.fate_by_scale([1.0, 2.0], [1.0, 2.0, 4.0]),
+    "gradient_explorer by default": lambda: plots.gradient_explorer(GRADIENTS, interactive=False).picture,
+    "loss_scale_trace with skips": lambda: scale_trace([i % 31 != 7 for i in range(150)], growth_steps=20),
+    "loss_scale_trace down to zero": lambda: scale_trace([False] * 150),
+    "loss_scale_trace of one step": lambda: scale_trace([True]),
+    "loss_scale_trace up to infinity": lambda: scale_trace([True] * 130, growth_steps=1),
+    "training_curves that end": lambda: plots.training_curves(
+        {"float32": np.exp(-np.arange(60) / 20), "float16": np.r_[np.exp(np.arange(9)), [np.nan] * 51]}
+    ),
+    "training_curves close together": lambda: plots.training_curves(
+        {f"run {i}": np.linspace(3, 1 + i / 100, 40) for i in range(6)}, log=False
+    ),
+    "training_curves never finite": lambda: plots.training_curves({"a": [np.nan, np.inf], "b": [1.0, 0.5]}),
+    "training_curves of one step": lambda: plots.training_curves({"a": [2.5]}),
+}
+CASES = {f"{kind}-{name}": partial(draw, name) for kind, draw in BY_FORMAT.items() for name in NAMES} | AWKWARD
+
+
+@pytest.fixture(scope="session")
+def draw() -> Callable[[str], plots.Picture]:
+    """Draws a case once, for all the tests that look at it."""
+    return cache(lambda case: CASES[case]())
+
+
+@pytest.fixture(scope="session")
+def kinds() -> set[str]:
+    """The functions that the cases call."""
+    return {case.replace(",", " ").replace("-", " ").split()[0] for case in CASES}
+
+
+@pytest.fixture
+def data() -> SimpleNamespace:
+    return SimpleNamespace(gradients=GRADIENTS, scales=SCALES)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", CASES)
+    if "few" in metafunc.fixturenames:  # what costs a rendering and does not hang on the format
+        metafunc.parametrize("few", [case for case in CASES if "-" not in case or case.endswith("-float16")])
