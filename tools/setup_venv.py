@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "ampcourse-setup.json"
+LOCK, GPU_LOCK = "requirements.lock", "requirements-gpu.lock"
 NEEDED_GB = 4  # about 3 once installed, and what pip unpacks on the way
 
 # What pip says when it fails, and our sentence. The first that matches counts: a full disk also breaks downloads.
@@ -83,33 +84,34 @@ def set_up() -> None:
         if not os.access(Path(chosen) / "bin" / "python", os.X_OK):
             raise Stop(f"AMPCOURSE_VENV names '{chosen}', where there is no bin/python.")
         return
-    wanted = fingerprints()
-    if finished() == wanted:
+    found = finished()
+    wanted = fingerprints(lock_files(found))
+    if found == wanted:
         return
     with only_one():
         found = finished()  # another set-up may have ended while this one waited
         if found == wanted:
             return
         if found.get("lock") != wanted["lock"]:
-            install_lock(fresh=not found)
+            install_lock(wanted["files"].split(), fresh=not found)
             write_stamp(wanted | {"project": ""})
         pip(["--no-deps", "--no-build-isolation", "--editable", "."], 1)
         write_stamp(wanted)
         print("Set-up: done.")
 
 
-def fingerprints() -> dict[str, str]:
-    """What the stamp must say: the lock, the project, and the place, because scripts in `.venv` hold its full path."""
-    lock = b"".join((ROOT / name).read_bytes() for name in lock_files())
+def lock_files(found: dict[str, str]) -> list[str]:
+    """The files that pip reads: AMPCOURSE_GPU=1 adds CUDA, which then stays until AMPCOURSE_GPU=0."""
+    wanted = os.environ.get("AMPCOURSE_GPU") or ("1" if GPU_LOCK in found.get("files", "") else "0")
+    return [LOCK] if wanted == "0" else [LOCK, GPU_LOCK]
+
+
+def fingerprints(files: list[str]) -> dict[str, str]:
+    """What the stamp must say: the locks, the project, and the place, because scripts in `.venv` hold its full path."""
+    lock = b"".join((ROOT / name).read_bytes() for name in files)
     project = (ROOT / "pyproject.toml").read_bytes()
-    digests = {"lock": lock, "project": project}
-    return {key: hashlib.sha256(content).hexdigest() for key, content in digests.items()} | {"place": str(VENV)}
-
-
-def lock_files() -> list[str]:
-    """The files that pip reads; AMPCOURSE_GPU=1 adds CUDA."""
-    gpu = os.environ.get("AMPCOURSE_GPU", "") not in ("", "0")
-    return ["requirements.lock"] + (["requirements-gpu.lock"] if gpu else [])
+    digests = {"lock": hashlib.sha256(lock).hexdigest(), "project": hashlib.sha256(project).hexdigest()}
+    return digests | {"files": " ".join(files), "place": str(VENV)}
 
 
 def finished() -> dict[str, str]:
@@ -149,12 +151,11 @@ def only_one() -> Iterator[None]:
         yield
 
 
-def install_lock(fresh: bool) -> None:
-    """Install what the lock names, nothing else; into a new `.venv` if fresh."""
+def install_lock(files: list[str], fresh: bool) -> None:
+    """Install what the locks name, nothing else; into a new `.venv` if fresh."""
     if fresh:
         make_venv()
     STAMP.unlink(missing_ok=True)  # without it, an interrupted set-up is known for what it is
-    files = lock_files()
     names = [name for file in files for name in re.findall(r"^\S+==", (ROOT / file).read_text("utf-8"), re.MULTILINE)]
     print(f"Set-up: installing {' and '.join(files)} into .venv (about 3 GB, some minutes).", flush=True)
     arguments = [part for name in files for part in ("-r", name)]

@@ -301,3 +301,17 @@ def test_what_the_system_refuses(
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
+
+
+# --- with a GPU ------------------------------------------------------------------------------------------------------
+
+
+def test_cuda_comes_when_asked_for_and_stays(setup_venv: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = ["requirements.lock", "requirements-gpu.lock"]
+    monkeypatch.delenv("AMPCOURSE_GPU", raising=False)
+    assert setup_venv.lock_files({}) == both[:1]
+    assert setup_venv.lock_files({"files": " ".join(both)}) == both
+    monkeypatch.setenv("AMPCOURSE_GPU", "1")
+    assert setup_venv.lock_files({}) == both
+    monkeypatch.setenv("AMPCOURSE_GPU", "0")
+    assert setup_venv.lock_files({"files": " ".join(both)}) == both[:1]
