@@ -134,6 +134,8 @@ def lesson_outline(course: Course, lesson: Lesson) -> Outline:
         CourseError: if neither is there, or a graded code cell is not a check.
     """
     path = _original(course, lesson)
+    if not path.is_file():
+        raise CourseError(f"The course's notebook of {lesson.slug} is missing: in a clone, see 'ampcourse release'.")
     try:
         cells = read_cells(path)
     except NotebookError as error:
