@@ -182,6 +182,7 @@ class Crew:
             return Event(job, outcome=outcome)
         executed.mend(notebook)
         notebook["metadata"]["ampcourse"] = {**job.note, **asdict(outcome)}
+        executed.label(notebook, outcome.status, outcome.reason)
         try:
             files.write(Path(job.target), json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
         except files.OutputError as error:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
+# What LaTeX knows and matplotlib calls otherwise or does without.
+_SYNONYMS = (
+    (r"\\(le|ge|ne)(?![a-zA-Z])", r"\\\1q"),
+    (r"\\[lr]vert(?![a-zA-Z])", "|"),
+    (r"\\[lr]Vert(?![a-zA-Z])", r"\\|"),
+    (r"\\tfrac(?![a-zA-Z])", r"\\frac"),
+    (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
+    (r"\\texttt(?![a-zA-Z])", r"\\mathtt"),
+    (r"\\[bB]ig{1,2}[lrm]?(?![a-zA-Z])", ""),
+)
 _SIZE = 100.0  # points; only ratios matter, the page scales by em
 
 
@@ -14,17 +25,19 @@ def picture(tex: str, block: bool = False) -> str:
     """
     source = " ".join(tex.split())
     try:
-        drawn = _svg(source)
+        drawn = _svg(source, source)
     except (ValueError, RuntimeError):
         drawn = f"<code>{escape(source)}</code>"
     return f'<p class="equation">{drawn}</p>' if block else drawn
 
 
-def _svg(source: str) -> str:
+def _svg(source: str, label: str) -> str:
     import matplotlib
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextToPath
 
+    for theirs, ours in _SYNONYMS:
+        source = re.sub(theirs, ours, source)
     font, text = FontProperties(size=_SIZE), f"${source}$"
     with matplotlib.rc_context({"mathtext.fontset": "stix"}):
         drawer = TextToPath()
@@ -33,7 +46,7 @@ def _svg(source: str) -> str:
     width, height, depth = (size / _SIZE for size in (width, height, depth))
     box = f"0 {-(height - depth) - 0.02:.3f} {width:.3f} {height + 0.04:.3f}"
     return (
-        f'<svg class="equation" role="img" aria-label="{escape(source, quote=True)}" viewBox="{box}" '
+        f'<svg class="equation" role="img" aria-label="{escape(label, quote=True)}" viewBox="{box}" '
         f'style="width:{width:.3f}em;height:{height + 0.04:.3f}em;vertical-align:{-depth - 0.02:.3f}em">'
         f'<path fill="currentColor" d="{_outline(vertices, codes)}"/></svg>'
     )

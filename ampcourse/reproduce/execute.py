@@ -145,6 +145,7 @@ def _keep(job: Job, outcome: Outcome, notebook: dict[str, Any]) -> None:
     """Save the executed notebook and its page; a full disk turns even a good run into a failed one."""
     target = Path(job.target)
     notebook["metadata"]["ampcourse"] = {**job.note, **asdict(outcome)}
+    executed.label(notebook, outcome.status, outcome.reason)
     try:
         files.write(target, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
     except files.OutputError as error:

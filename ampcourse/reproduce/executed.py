@@ -15,6 +15,7 @@ from typing import Any
 from ampcourse.reproduce.record import MIME
 
 COMPLETED, FAILED, NOT_RUN = "completed", "failed", "not run"
+LABEL = "papermill-error-cell-tag"
 _UNFINISHED = {"pending", None}
 _LONGEST = 160
 
@@ -77,6 +78,25 @@ def mend(notebook: dict[str, Any]) -> None:
         failed |= note["status"] in (FAILED, NOT_RUN)
     if failed:
         notebook["metadata"].setdefault("papermill", {})["exception"] = True
+
+
+def label(notebook: dict[str, Any], status: str, reason: str) -> None:
+    """Say at the top of a notebook that did not run well what happened, in place of papermill's own notes.
+
+    Those speak of an exception whatever happened, and shout. The tag is theirs, so that papermill takes ours out too.
+    """
+    notebook["cells"] = [cell for cell in notebook["cells"] if not is_label(cell)]
+    if status != "ok":
+        note = {"cell_type": "markdown", "metadata": {"tags": [LABEL]}, "source": f"**This run: {status}.** {reason}"}
+        # Cells have ids from format 4.5 on, and must not have them before.
+        if notebook.get("nbformat_minor", 5) >= 5:
+            note["id"] = "run-status"
+        notebook["cells"].insert(0, note)
+
+
+def is_label(cell: dict[str, Any]) -> bool:
+    """Whether a cell is such a note."""
+    return LABEL in cell["metadata"].get("tags", ())
 
 
 def statuses(notebook: dict[str, Any]) -> list[str | None]:

@@ -70,21 +70,27 @@ def write_page(notebook: dict[str, Any], title: str, target: Path) -> None:
     """
     about = notebook["metadata"].get("ampcourse", {})
     body = _exporter().from_notebook_node(nbformat.from_dict(_with_notes(notebook)))[0]
+    stopped = 'id="stopped"' in body
     body = _NOTEBOOK_LINK.sub(r'href="\1.html"', body)
-    files.write(target, render("notebook.html.j2", style=_colours(), title=title, about=about, body=body))
+    files.write(
+        target, render("notebook.html.j2", style=_colours(), title=title, about=about, body=body, stopped=stopped)
+    )
 
 
 def _with_notes(notebook: dict[str, Any]) -> dict[str, Any]:
-    """A copy that says in words where the run stopped."""
+    """A copy that says in words in which cell the run stopped; the page's head has the rest."""
     shown = copy.deepcopy(notebook)
+    shown["cells"] = [cell for cell in shown["cells"] if not executed.is_label(cell)]
     states = executed.statuses(shown)
-    if executed.NOT_RUN in states:
-        missing = sum(
-            state == executed.NOT_RUN and cell["cell_type"] == "code"
-            for state, cell in zip(states, shown["cells"], strict=True)
-        )
-        note = f"**The run stopped here.** {missing} code cell{'s' * (missing != 1)} below did not run."
-        shown["cells"].insert(states.index(executed.NOT_RUN), nbformat.v4.new_markdown_cell(note))
+    ends = [states.index(state) for state in (executed.FAILED, executed.NOT_RUN) if state in states]
+    if ends:
+        cells = zip(states, shown["cells"], strict=True)
+        missing = sum(state == executed.NOT_RUN and cell["cell_type"] == "code" for state, cell in cells)
+        note = "**The run stopped in the next cell.**" if executed.FAILED in states else "**The run stopped here.**"
+        if missing:
+            note += f" {missing} code cell{'s' * (missing != 1)} below did not run."
+        note = f'<span id="stopped"></span>{note}'
+        shown["cells"].insert(min(ends), nbformat.v4.new_markdown_cell(note))
     return shown
 
 

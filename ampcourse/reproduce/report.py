@@ -57,7 +57,7 @@ def status(notebook: NotebookResult) -> str:
 
 def held(notebook: NotebookResult) -> str:
     """As in "3 of 4"."""
-    return f"{notebook.held} of {notebook.expected}"
+    return f"{notebook.held} of {notebook.expected}" if notebook.expected else "none expected"
 
 
 def reason(notebook: NotebookResult) -> str:
@@ -68,6 +68,7 @@ def reason(notebook: NotebookResult) -> str:
     return "; ".join(wrong)
 
 
+_NAMES = {"memory_gib": "memory (GiB)", "fast_bfloat16": "fast bfloat16", "gpus": "GPUs", "flags": "processor flags"}
 _WORDS = {"status": status, "held": held, "reason": reason, "verdict": verdict}
 
 
@@ -82,6 +83,8 @@ def write(report: Report) -> Report:
         files.write(report.page, render("index.html.j2", report=report, pages=linked, facts=facts(report), text=_WORDS))
     except files.OutputError as error:
         return report.with_problem(str(error))
+    except Exception as error:  # a library's fault must not take the numbers of a long run down with it
+        return report.with_problem(f"The report is incomplete: {type(error).__name__}: {error}.")
     return report
 
 
@@ -122,7 +125,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 
 def facts(report: Report) -> list[tuple[str, str]]:
     """The machine and the versions in words."""
-    return [(key, _fact(value)) for key, value in {**report.machine, **report.versions}.items()]
+    return [(_NAMES.get(key, key), _fact(value)) for key, value in {**report.machine, **report.versions}.items()]
 
 
 def _fact(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import shutil
 import signal
 import threading
@@ -63,6 +64,10 @@ def run_course(
         raise RunError(f"There is no profile '{profile}': choose from {', '.join(PROFILES)}.")
     started, course = time.monotonic(), load_course(course_root)
     asked = {**(parameters or {}), "profile": profile, "seed": int(seed)}
+    try:
+        json.dumps(asked)
+    except TypeError as error:
+        raise RunError(f"Parameters must be numbers, texts, or lists or dictionaries of them: {error}.") from None
     run = _Run(course, _choose(course, lessons), profile, int(seed), asked, Path(out), fresh)
     faults = run.faults(parameters or {})
     at_once = plan.workers(jobs, profile, len(run.lessons))
@@ -122,7 +127,7 @@ class _Run:
             versions=machine.versions(),
             notebooks=tuple(rows),
             started=datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds"),
-            parameters={key: str(value) for key, value in self.parameters.items()},
+            parameters=self.parameters,
         )
         results.save(begun)
         return begun

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ampcourse.reproduce.quick import import_jsonschema
 from ampcourse.reproduce.report import print_table
 
 CHILD = """import subprocess, sys
@@ -32,6 +33,8 @@ def failures(tiny, place):
         return CHILD.format(pids=place / "pids", name=name)
 
     x = tiny.expects("x", 1, 2)
+    bare = tiny.notebook(["import sys; print('hidden', file=sys.stderr); print(profile, seed)"])
+    bare["metadata"] = {}
     course = tiny.make_course(
         place / "course",
         {
@@ -56,7 +59,7 @@ def failures(tiny, place):
             "15_asks": ["input('name? ')"],
             "16_old_format": OLD_FORMAT,
             "17_wrong_value": ["from ampcourse import record", "record('x', 1.5); record('x', 9.0)"],
-            "18_good_too": ["import sys; print('hidden', file=sys.stderr); print(profile, seed)"],
+            "18_good_too": bare,
         },
         seconds={"07_slow": 6},
         results={"00_good": x, "17_wrong_value": x + tiny.expects("y", 0, 1)},
@@ -132,6 +135,9 @@ def test_a_time_out_names_the_cell_keeps_what_ran_and_kills_all_children(tiny, r
         "not run",
     ]
     assert _ended(place / "pids" / "slow")
+    cells = json.loads((report.out / "executed" / "07_slow.ipynb").read_text())["cells"]
+    assert "".join(cells[0]["source"]) == f"**This run: timeout.** {slow.reason}"
+    assert len([cell for cell in cells if "papermill-error-cell-tag" in cell["metadata"].get("tags", [])]) == 1
 
 
 @pytest.mark.parametrize(
@@ -197,6 +203,14 @@ def test_results_file_is_strict_and_agrees_with_the_report(report):
     assert [one["status"] for one in content["notebooks"]] == [one.status for one in report.notebooks]
 
 
+def test_executed_notebooks_are_valid_notebooks(report):
+    import_jsonschema()
+    import nbformat
+
+    for path in (report.out / "executed").glob("*.ipynb"):
+        nbformat.validate(nbformat.read(path, as_version=nbformat.NO_CONVERT))
+
+
 def test_nothing_is_left_behind(failures):
     report = failures["report"]
     assert list(failures["scratch"].iterdir()) == []
@@ -214,7 +228,8 @@ def test_every_notebook_that_ran_has_a_page_and_a_log_and_the_terminal_stays_cle
     assert "Traceback" not in failures["printed"]
     assert len(failures["printed"].splitlines()) == len(report.notebooks)
     page = (report.out / "executed" / "07_slow.html").read_text()
-    assert "The run stopped here.</strong> 1 code cell below did not run." in page
+    assert "The run stopped in the next cell.</strong> 1 code cell below did not run." in page
+    assert '<a href="#stopped">' in page
 
 
 def test_the_table_names_every_lesson_with_its_reason(failures, capsys):

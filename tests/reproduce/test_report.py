@@ -134,6 +134,24 @@ def test_equations_are_drawn_with_their_source_as_alternative(report, pages):
     assert r"\begin{aligned} a &= b \end{aligned}" in pages["executed/00_good.html"].text
 
 
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"a \le b \ge c \ne d \leq e",
+        r"\lvert x \rvert + \lVert g \rVert",
+        r"\tfrac12 + \frac{3}{4}",
+        r"\bigl( x \bigr) = \left(1 + \frac{F}{1024}\right)",
+        r"\text{value} = (-1)^s \times 2^{E-15} \qquad \text{for } 1 \le E \le 30",
+        r"\operatorname{ulp}(x) \approx \lfloor \log_2 \hat{x} \rfloor \cdot \mathrm{eps}, \; 65{,}504",
+        r"\sum_{i=1}^{n} x_i \to \nabla L, \texttt{code}",
+    ],
+)
+def test_usual_equations_are_drawn(tex):
+    drawn = picture(tex)
+    assert drawn.startswith("<svg")
+    assert "NaN" not in drawn
+
+
 def test_an_equation_that_cannot_be_drawn_shows_its_source_safely():
     assert picture(r"\nonsense{<x>}") == r"<code>\nonsense{&lt;x&gt;}</code>"
     assert picture('a"b').count('"') % 2 == 0
