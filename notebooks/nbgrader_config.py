@@ -1,0 +1,67 @@
+"""nbgrader's settings for this course. Every `nbgrader` command that is called in this folder reads them."""
+
+from pathlib import Path
+
+from nbconvert.preprocessors import ClearMetadataPreprocessor
+from nbgrader import preprocessors as standard
+
+try:
+    from ampcourse.grading import nbgrader_hooks as hooks
+except ImportError as error:
+    raise SystemExit(
+        f"nbgrader runs in an environment without this course's package ({error}): "
+        "install it there with `pip install 'ampcourse[grading]'`."
+    ) from None
+
+hooks.use_this_environment()
+
+c = get_config()  # noqa: F821 (nbgrader provides it)
+
+c.CourseDirectory.course_id = "ampcourse"
+c.CourseDirectory.root = str(Path(__file__).resolve().parent)  # holds source, release, submitted, gradebook.db ...
+
+# For handing out and collecting on one machine. On a shared machine, set the folder that everybody can reach.
+c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")
+
+# The release is in the repository already; making it again only fills the gradebook, and gives the same bytes.
+c.GenerateAssignment.force = True
+c.GenerateAssignment.preprocessors = [
+    standard.IncludeHeaderFooter,
+    standard.InstantiateTests,
+    hooks.RemoveInterpretation,
+    standard.LockCells,
+    standard.ClearSolutions,
+    standard.ClearOutput,
+    standard.CheckCellMetadata,
+    standard.ComputeChecksums,
+    standard.SaveCells,
+    standard.ClearHiddenTests,
+    standard.ClearMarkScheme,
+    standard.ComputeChecksums,
+    standard.CheckCellMetadata,
+    hooks.Normalise,
+]
+
+c.Autograde.sanitize_preprocessors = [
+    standard.ClearOutput,
+    hooks.CourseRules,
+    standard.DeduplicateIds,
+    standard.OverwriteCells,
+    standard.CheckCellMetadata,
+]
+c.Autograde.autograde_preprocessors = [
+    hooks.GradeExecute,
+    hooks.CalmStderr,
+    hooks.RequireScore,
+    standard.IgnorePattern,
+    ClearMetadataPreprocessor,
+    standard.LimitOutput,
+    standard.SaveAutoGrades,
+    standard.AssignLatePenalties,
+    standard.CheckCellMetadata,
+]
+
+# Seconds for one cell; the first may have to import TensorFlow on a busy machine. A cell that takes longer is stopped
+# and worth nothing; the next one runs.
+c.Execute.timeout = 60
+c.Execute.interrupt_on_timeout = True

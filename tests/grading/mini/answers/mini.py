@@ -1,0 +1,30 @@
+"""Two exercises of a lesson "mini" that exists in these tests only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ampcourse.exercises.model import Exercise, Inputs, Mistake
+
+
+def _signs(rng: np.random.Generator) -> Inputs:
+    values = np.abs(rng.normal(size=8))
+    return {"positive": (values,), "negative": (-values,)}
+
+
+double = Exercise(
+    id="mini.double",
+    inputs=_signs,
+    right=lambda x: 2 * x,
+    points={"positive": 1, "negative": 1},
+    mistakes=(Mistake(lambda x: 2 * np.abs(x), "The sign is lost."),),
+)
+total = Exercise(
+    id="mini.total",
+    inputs=lambda rng: {"few": (rng.normal(size=3),), "many": (rng.normal(size=300),)},
+    right=lambda x: np.sum(x),
+    points={"few": 2, "many": 1},
+    rtol=1e-9,
+    atol=1e-9,
+)
+EXERCISES = (double, total)
