@@ -121,11 +121,7 @@ def judge(
     faults = [got for s in seen for name in exercise.points if isinstance(got := s[name], Fault)]
     if len(faults) == len(seen) * len(exercise.points) and all(f.kind == "untouched" for f in faults):
         return Verdict("not attempted", tuple(Criterion(n, p, False) for n, p in exercise.points.items()))
-    criteria = tuple(
-        Criterion(name, points, not says, says)
-        for name, points in exercise.points.items()
-        for says in [_first_problem(exercise, name, questions, seen)]
-    )
+    criteria = _criteria(questions, seen)
     output = {"printed": seen[0].printed, "warned": seen[0].warned}
     if all(c.passed for c in criteria):
         return Verdict("right", criteria, insight=exercise.insight, **output)
@@ -141,9 +137,16 @@ def judge(
     )
 
 
-def _first_problem(exercise: Exercise, name: str, questions: Sequence[Question], seen: Sequence[Seen]) -> str:
-    pairs = zip(questions, seen, strict=True)
-    return next((says for q, s in pairs if (says := problem(exercise, s[name], q.want[name]))), "")
+def _criteria(questions: Sequence[Question], seen: Sequence[Seen]) -> tuple[Criterion, ...]:
+    """Each criterion with the first problem of any seed; an error that comes again is not told again."""
+    exercise, found, told = questions[0].exercise, [], set()
+    for name, points in exercise.points.items():
+        pairs = zip(questions, seen, strict=True)
+        says = next((says for q, s in pairs if (says := problem(exercise, s[name], q.want[name]))), "")
+        again = says in told and any(isinstance(s[name], Fault) for s in seen)
+        found.append(Criterion(name, points, not says, "the same again" if again else says))
+        told.add(says)
+    return tuple(found)
 
 
 def recognised(questions: Sequence[Question], seen: Sequence[Seen]) -> tuple[str, ...]:

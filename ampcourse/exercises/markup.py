@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from ampcourse.exercises.model import Criterion, Example, Exercise, Verdict
 
 _CELL = "text-align:left;vertical-align:top;white-space:normal;padding:0.25em 0.75em;border:1px solid currentColor"
+_PRE = "white-space:pre-wrap;font-family:monospace;color:inherit;background:none;margin:0.25em 0 1em"
 _COLUMNS = ("Criterion", "Result", "Points", "What was seen")
 
 
@@ -28,7 +29,7 @@ def verdict_html(exercise: Exercise, verdict: Verdict, headline: str, hint: str)
         f'<section aria-label="{html.escape(f"Check of {exercise.id}: {headline}")}">',
         f"<p><strong>{html.escape(headline)}</strong></p>",
         *(_paragraph(says) for says in verdict.says),
-        _table(exercise, verdict.criteria),
+        _table(exercise, verdict),
         *_failure(verdict.example),
         *_block("Where it happened, in your code", verdict.traceback),
         *_block("Your code printed", verdict.printed.splitlines()),
@@ -47,9 +48,9 @@ def hints_html(exercise: Exercise, title: str, hints: Sequence[str]) -> str:
     return f'<section aria-label="{label}">\n<p><strong>{html.escape(title)}</strong></p>\n{items}\n</section>'
 
 
-def _table(exercise: Exercise, criteria: Sequence[Criterion]) -> str:
+def _table(exercise: Exercise, verdict: Verdict) -> str:
     head = "".join(f'<th scope="col" style="{_CELL}">{column}</th>' for column in _COLUMNS)
-    rows = "\n".join(_row(c) for c in criteria)
+    rows = "\n".join(_row(c, verdict.outcome == "not attempted") for c in verdict.criteria)
     return (
         '<table style="border-collapse:collapse;color:inherit;margin:0.5em 0">\n'
         f'<caption style="caption-side:top;text-align:left;color:inherit">Criteria of {html.escape(exercise.id)}'
@@ -57,9 +58,10 @@ def _table(exercise: Exercise, criteria: Sequence[Criterion]) -> str:
     )
 
 
-def _row(c: Criterion) -> str:
+def _row(c: Criterion, untouched: bool) -> str:
     earned = f"{c.points if c.passed else 0:g} of {c.points:g}"
-    cells = ("✓ passed" if c.passed else "✗ not passed", earned, c.says)
+    result = "○ not attempted" if untouched else "✓ passed" if c.passed else "✗ not passed"
+    cells = (result, earned, c.says)
     data = "".join(f'<td style="{_CELL}">{html.escape(cell)}</td>' for cell in cells)
     return f'<tr><th scope="row" style="{_CELL}">{html.escape(c.name)}</th>{data}</tr>'
 
@@ -68,17 +70,17 @@ def _failure(example: Example | None) -> Iterator[str]:
     if example is None:
         return
     yield f"<p>It fails, for example, in “{html.escape(example.criterion)}”:</p>"
-    pairs = [("input", example.given), ("your code", example.returned)]
+    pairs = [("input", example.given), ("result", example.returned)]
     pairs += [("expected", example.expected)] if example.expected else []
     entries = (f"<dt>{name}</dt><dd><code>{html.escape(value)}</code></dd>" for name, value in pairs)
-    yield f"<dl>{''.join(entries)}</dl>"
+    yield f'<dl style="margin:0.25em 0 1em">{"".join(entries)}</dl>'
 
 
 def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield f"<p>{html.escape(title)}:</p>"
         text = html.escape("\n".join(lines))
-        yield f'<pre style="white-space:pre-wrap;color:inherit;background:none">{text}</pre>'
+        yield f'<pre style="{_PRE}">{text}</pre>'
 
 
 def _paragraph(text: str) -> str:

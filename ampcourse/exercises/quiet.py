@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 LONGEST_OUTPUT = 2_000
 """Characters kept of what was printed."""
 _LOG_LINE = re.compile(
-    r"\s*([IWEF]\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |WARNING: All log messages before absl)"
+    r"\s*([IWEF]\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |WARNING: All log messages before absl"
+    r"|To enable the following instructions: )"
 )
 _one_at_a_time = threading.RLock()
 _files: list[int] = []  # the descriptor that 2 points at, while it does

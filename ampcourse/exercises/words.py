@@ -24,9 +24,28 @@ def explained(exercise: Exercise, criterion: str, failure: Failure, reveal: bool
         returned = f"your code raised {failure.got}" if failure.got.kind == "raised" else str(failure.got)
         return Example(criterion, given, returned, _listed(failure.want) if reveal else "")
     got, want = _listed(failure.got), _listed(failure.want)
-    if got == want:  # they differ in digits that are not shown
-        got, want = _listed(failure.got, exact=True), _listed(failure.want, exact=True)
+    if got == want:  # they differ in digits or at places that are not shown
+        got, want = _first_difference(failure.got, failure.want)
     return Example(criterion, given, f"you returned {got}", want if reveal else "")
+
+
+def _first_difference(got: Facts, want: Facts) -> tuple[str, str]:
+    """Both sides where they first differ, in full."""
+    for name in want:
+        mine, right = got.get(name), want[name]
+        if (
+            not isinstance(mine, np.ndarray)
+            or isinstance(right, str)
+            or mine.dtype != right.dtype
+            or mine.shape != right.shape
+        ):
+            continue
+        different = np.flatnonzero(mine.reshape(-1) != right.reshape(-1))
+        if different.size:
+            at = [int(i) for i in np.unravel_index(different[0], mine.shape)]
+            where = f"at {at}: " if at else ""
+            return where + repr(mine[tuple(at)].item()), where + repr(right[tuple(at)].item())
+    return tuple(", ".join(f"{show(f)} ({getattr(f, 'dtype', 'text')})" for f in side.values()) for side in (got, want))
 
 
 def _names(exercise: Exercise, count: int) -> list[str]:
@@ -41,14 +60,10 @@ def _names(exercise: Exercise, count: int) -> list[str]:
     return named[:count] if len(named) >= count else [f"argument {i + 1}" for i in range(count)]
 
 
-def _listed(facts: Facts, exact: bool = False) -> str:
-    parts = [(n, _exact(f) if exact else show(f)) for n, f in list(facts.items())[:6]]
+def _listed(facts: Facts) -> str:
+    parts = [(name, show(fact)) for name, fact in list(facts.items())[:6]]
     more = ", ..." if len(facts) > 6 else ""
     return ", ".join(text if len(facts) == 1 else f"{name}: {text}" for name, text in parts) + more
-
-
-def _exact(fact: Any) -> str:
-    return show(fact) if isinstance(fact, str) else clean(f"{fact.tolist()!r} ({fact.dtype})", 200)
 
 
 def show(value: Any) -> str:
@@ -81,6 +96,8 @@ def _show_float(number: float) -> str:
 
 
 def _show_array(value: np.ndarray) -> str:
+    if not value.size:
+        return f"empty array of shape {value.shape}"
     flat = [show(v) for v in value.reshape(-1)[:6]]
     if value.ndim == 1:
         return f"[{', '.join(flat)}{', ...' if value.size > 6 else ''}]"

@@ -9,6 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from ampcourse.exercises import wire
 from ampcourse.exercises.engine import Question, check_once, judge
@@ -240,6 +243,25 @@ class TestScores:
     def test_forged_observations_never_score(self, demo: ModuleType, sent: bytes) -> None:
         verdict = judge([Question(demo.gap)], [sent])
         assert (verdict.outcome, verdict.score) == ("wrong", 0.0)
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(["value", "case 0", "totals", "a", ""]),
+            st.text(max_size=3)
+            | hnp.arrays(
+                st.sampled_from([np.dtype(c) for c in ("?", "u1", "i8", "f2", "f8")]),
+                st.sampled_from([(), (0,), (1,), (5,), (16,), (10**9, 0), (1,) * 30, (2, 8)]),
+            ),
+            max_size=3,
+        )
+    )
+    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_any_forged_facts_are_judged(self, demo: ModuleType, facts: dict) -> None:
+        for asked in (demo.gap, demo.pick, demo.count):
+            criteria = {name: {"facts": facts} for name in asked.points}
+            sent = wire.pack({"criteria": criteria, "printed": "", "warned": ""})
+            verdict = judge([Question(asked)], [sent], lambda packed, sent=sent: sent)
+            assert (verdict.outcome, verdict.score) == ("wrong", 0.0)
 
     def test_criteria_that_were_not_asked_for_do_not_count(self, demo: ModuleType) -> None:
         extra = {"mine": {"facts": {"value": np.zeros(1)}}}

@@ -187,3 +187,18 @@ def test_values_that_differ_in_hidden_digits_are_shown_in_full() -> None:
     question = Question(asked)
     example = judge([question], [observe("call", question.packed, lambda x: x * (1 + 1e-14))]).example
     assert example.returned.removeprefix("you returned ") != example.expected
+
+
+def test_a_difference_far_down_a_long_array_is_shown(demo: ModuleType) -> None:
+    question = Question(demo.gap)
+    example = judge([question], [observe("call", question.packed, demo.gap.mistakes[1].answer)]).example
+    assert example.returned.startswith("you returned at [8]: ")
+    assert example.expected == f"at [8]: {2.0**-24!r}"
+
+
+def test_a_difference_in_dtype_alone_is_shown() -> None:
+    asked = exercise(lambda x: np.float16(x), lambda rng: (rng.normal(size=3),), dtype="float16")
+    question = Question(asked)
+    example = judge([question], [observe("call", question.packed, lambda x: np.float64(np.float16(x)))]).example
+    assert "float64" in example.returned
+    assert "float16" in example.expected
