@@ -125,6 +125,9 @@ class Crew:
             final = self._listen(job, process)
             timer.cancel()
             code = process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    pipe.close()  # type: ignore[union-attr]
         processes.kill(job.mark)
         with self._lock:
             del self._running[job.mark]

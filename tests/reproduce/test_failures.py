@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ampcourse.reproduce import processes
 from ampcourse.reproduce.quick import import_jsonschema
 from ampcourse.reproduce.report import print_table
 
@@ -254,3 +255,19 @@ def _belongs(process: psutil.Process, scratch: Path) -> bool:
         return process.environ().get("AMPCOURSE_HOME", "").startswith(str(scratch))
     except (psutil.Error, OSError):
         return False
+
+
+def test_a_kernel_that_does_not_start_leaves_no_cell_marked_as_run(tiny, tmp_path, monkeypatch):
+    furnish = processes.furnish
+
+    def broken(scratch):
+        furnish(scratch)
+        kernel = scratch / "jupyter" / "kernels" / "python3" / "kernel.json"
+        kernel.write_text(json.dumps({"argv": ["false"], "display_name": "Python 3", "language": "python"}))
+
+    monkeypatch.setattr(processes, "furnish", broken)
+    report, _ = tiny.run(tiny.make_course(tmp_path / "course", {"00_a": ["a = 1", "# text"]}), tmp_path / "out")
+    dead = tiny.row(report, "00_a")
+    assert dead.status == "killed"
+    assert dead.reason == "The notebook: the kernel ended itself with exit code 1."
+    assert {status for _, status in tiny.executed_cells(report, "00_a")} == {"not run"}
