@@ -168,6 +168,7 @@ choose_format = Exercise(
         "high <= largest and that error <= tolerance.",
     ),
     asks_for=("ampcourse.numerics.fate", "ampcourse.numerics.relative_error", "ampcourse.numerics.Format.round"),
-    insight="A format is a promise about range and one about precision, and subnormals trade the second for the first. "
-    "No 16-bit format wins on both: float16 keeps 3 bits more, bfloat16 reaches 2**112 times further up.",
+    insight="The largest relative error from `low` upwards is max(roundoff, least subnormal / (2 * low)): subnormals "
+    "trade precision for range. No 16-bit format wins on both: float16 keeps 3 bits more, bfloat16 reaches 2**112 "
+    "times further up.",
 )
