@@ -98,7 +98,7 @@ class Format:
 
     @property
     def unit_roundoff(self) -> float:
-        """Largest relative error of rounding to a normal number, half of epsilon (Higham 2002, section 2.2)."""
+        """Largest relative error of rounding to a normal number, half of epsilon (Higham 2002, section 2.1)."""
         return self.epsilon / 2
 
     def encode(self, x: Any) -> np.ndarray:

@@ -18,8 +18,10 @@ def as_float64(values: Any, name: str = "values") -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError as error:
+        if isinstance(values, list | tuple):
+            raise TypeError(f"{name} must be numbers in a regular array; its rows have different lengths.") from error
         raise TypeError(
-            f"{name} must be numbers in a regular array; this list has rows of different lengths."
+            f"{name} cannot be read as an array of numbers: {type(values).__name__} gave '{error}'."
         ) from error
     # ml_dtypes' formats have kind "V"; they are told from other void types by being castable to float64.
     if array.dtype.kind not in "biuf" and not (array.dtype.kind == "V" and np.can_cast(array.dtype, np.float64)):

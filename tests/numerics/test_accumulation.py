@@ -111,7 +111,7 @@ def test_pairwise_adds_neighbours_first(count, name):
 
 
 def test_pairwise_keeps_its_error_bound_where_the_sequential_sum_is_swamped():
-    """Higham 2002, equation (4.6): at most about log2(n) unit roundoffs, for terms of one sign."""
+    """Higham 2002, section 4.2: at most about log2(n) unit roundoffs, for terms of one sign."""
     values = FORMATS["float16"].round(np.random.default_rng(1).uniform(0, 1, 8192))
     exact = math.fsum(values)
     bound = 13 * 2.0**-11 / (1 - 13 * 2.0**-11) * exact

@@ -167,10 +167,11 @@ def test_any_real_dtype_is_taken(dtype):
     assert FLOAT16.round(x).dtype == np.float64
 
 
-def test_signalling_nans_are_quiet_here():
+def test_nans_whose_payload_does_not_fit_stay_nans():
     signalling = np.array([0x7FF0000000000001, 0xFFF0000000000001], np.uint64).view(np.float64)
     for format in FORMATS.values():
         assert np.isnan(format.round(signalling)).all()
+        assert np.isnan(format.decode(format.encode(signalling))).all()
         assert format.bit_string(signalling)[1].startswith("1 ")
         assert set(format.classify(signalling)) == {"nan"}
 
@@ -217,6 +218,17 @@ def test_what_is_not_a_real_number_is_refused(x):
     for method in (FLOAT16.round, FLOAT16.encode, FLOAT16.ulp, FLOAT16.classify, FLOAT16.neighbours):
         with pytest.raises(TypeError, match=r"^x must be .*\.$"):
             method(x)
+
+
+def test_an_array_that_cannot_be_read_is_refused():
+    class Tensor:
+        def __array__(self, dtype=None, copy=None):
+            raise ValueError("no array here")
+
+    with pytest.raises(TypeError, match=r"^x cannot be read as an array of numbers: Tensor gave 'no array here'\.$"):
+        FLOAT16.round(Tensor())
+    with pytest.raises(TypeError, match=r"^x must be numbers in a regular array; its rows have different lengths\.$"):
+        FLOAT16.round([[1, 2], [3]])
 
 
 @pytest.mark.parametrize("bits", [-1, 65536, [0, 2**40], np.array([2**63], np.uint64)])

@@ -113,11 +113,11 @@ def test_a_static_scale_skips_but_never_moves():
 
 def test_a_trace_leaves_the_machine_as_it_was():
     machine = DynamicLossScale(growth_steps=2)
-    first, second = trace(machine, [True, True, False]), trace(machine, [True, True, False])
+    first, second = trace(machine, [True, True, True]), trace(machine, [True, True, True])
     assert machine == DynamicLossScale(growth_steps=2)
     assert first.scales.tolist() == second.scales.tolist() == [2.0**15, 2.0**15, 2.0**16]
     assert (first.scales.dtype, first.applied.dtype) == (np.float64, bool)
-    assert (first.final_scale, first.skipped) == (2.0**15, 1)
+    assert (first.final_scale, first.skipped) == (2.0**16, 0)
     assert trace(machine, []).final_scale == 2.0**15
 
 
