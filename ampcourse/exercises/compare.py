@@ -115,8 +115,9 @@ def same(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> np.ndar
     """Element by element: equal, both NaN, or within tolerance of `want`. Shapes are equal already."""
     if got.dtype.kind in "biu" and want.dtype.kind in "biu" and not (rtol or atol):
         return np.asarray(got == want)  # exact: float64 would merge large whole numbers
-    got, want = got.astype(np.float64), want.astype(np.float64)
-    return np.asarray(np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True))
+    with np.errstate(all="ignore"):  # whatever the learner has set
+        got, want = got.astype(np.float64), want.astype(np.float64)
+        return np.asarray(np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True))
 
 
 def alike(exercise: Exercise, got: Facts | Fault, fact: Facts | Fault) -> bool:

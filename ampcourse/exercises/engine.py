@@ -7,6 +7,7 @@ the one that looks just like the learner's answer.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,18 +86,23 @@ class Question:
     @cached_property
     def mistakes(self) -> tuple[Seen, ...]:
         """What each known mistake looks like; computed only once an answer is wrong."""
-        observer = self.exercise.observer
-        return tuple(read(observe(observer, self.packed, mistake.answer)) for mistake in self.exercise.mistakes)
+        return tuple(self._observed(self.packed, mistake.answer) for mistake in self.exercise.mistakes)
 
     def right_facts(self, packed: bytes) -> Mapping[str, Facts]:
         """The right facts on any inputs; raises BrokenExercise where there are none."""
-        seen = read(observe(self.exercise.observer, packed, self.exercise.right))
+        seen = self._observed(packed, self.exercise.right)
         for name, facts in seen.criteria.items():
             if isinstance(facts, Fault):
                 raise BrokenExercise(f"{self.exercise.id}, {name}: the right answer fails: {facts} {facts.frames[-1:]}")
         if not seen.criteria:
             raise BrokenExercise(f"{self.exercise.id}: the right answer could not be observed")
         return seen.criteria  # type: ignore[return-value]
+
+    def _observed(self, packed: bytes, answer: Any) -> Seen:
+        """A reference, whatever the learner has done to warnings and to numpy's error handling."""
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return read(observe(self.exercise.observer, packed, answer))
 
 
 def judge(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import re
 import signal
@@ -31,18 +32,25 @@ class TimeIsUp(BaseException):
 
 
 class Cut(io.TextIOBase):
-    """A text stream that keeps the beginning, counts the rest, and never fails or closes."""
+    """A text stream that keeps the beginning, counts the rest, and never fails or closes.
+
+    A logger made while it stands in for a standard stream holds on to it; once `done`, it hands on what still comes.
+    """
 
     encoding = "utf-8"
     errors = "replace"
 
-    def __init__(self, longest: int = LONGEST_OUTPUT) -> None:
+    def __init__(self, stands_for: str = "stdout", longest: int = LONGEST_OUTPUT) -> None:
         self._parts: list[str] = []
         self._room, self._dropped = longest, 0
+        self._stands_for, self.done = stands_for, False
 
     def write(self, text: str) -> int:
         """Keep what fits."""
         text = str(text)
+        if self.done:
+            now = getattr(sys, self._stands_for)
+            return now.write(text) if now is not None and now is not self else len(text)
         if kept := text[: self._room]:
             self._parts.append(kept)
             self._room -= len(kept)
@@ -71,11 +79,12 @@ class Captured:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[Captured]:
-    """Capture stdout, stderr (also what C++ writes to it) and warnings."""
-    captured, out, err = Captured(), Cut(), Cut()
+    """Capture stdout, stderr (also what C++ and loggers write to it) and warnings."""
+    captured, out, err = Captured(), Cut("stdout"), Cut("stderr")
     with contextlib.ExitStack() as stack:
         written = stack.enter_context(_descriptor_to_file())
         noticed = stack.enter_context(warnings.catch_warnings(record=True))
+        stack.enter_context(_loggers_to({id(sys.stdout): out, id(sys.stderr): err}))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         try:
@@ -85,6 +94,26 @@ def quietly() -> Iterator[Captured]:
             lines += [line for text in (err.text(), written()) for line in text.splitlines()]
             kept = dict.fromkeys(line for line in lines if line.strip() and not _LOG_LINE.match(line))
             captured.printed, captured.warned = out.text(), "\n".join(kept)[:LONGEST_OUTPUT]
+            out.done = err.done = True
+
+
+@contextlib.contextmanager
+def _loggers_to(streams: dict[int, Cut]) -> Iterator[None]:
+    """Loggers that write to a standard stream keep the one that there was when they were made: move them too."""
+    loggers = [logging.root, *logging.root.manager.loggerDict.values()]
+    moved = [
+        (handler, handler.stream)
+        for logger in loggers
+        for handler in getattr(logger, "handlers", ())
+        if isinstance(handler, logging.StreamHandler) and id(handler.stream) in streams
+    ]
+    for handler, stream in moved:
+        handler.stream = streams[id(stream)]
+    try:
+        yield
+    finally:
+        for handler, stream in moved:
+            handler.stream = stream
 
 
 @contextlib.contextmanager

@@ -20,8 +20,8 @@ from ampcourse.exercises.compare import Fault, problem, read, same
 from ampcourse.exercises.facts import Facts
 from ampcourse.exercises.model import BrokenExercise, Exercise
 
-TRIES = 40
-BYTES_A_TRY = 100_000
+TRIES = 32
+BYTES_A_TRY = 50_000
 """A candidate of this size counts twice, and so on: what is found does not depend on how busy the machine is."""
 SECONDS = 1.0
 """For answers that are slow; then what is found may differ from time to time."""

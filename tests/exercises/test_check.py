@@ -8,6 +8,7 @@ import os
 import statistics
 import sys
 import time
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ampcourse.exercises import answers, progress
+from ampcourse.exercises import answers, progress, wire
 from ampcourse.exercises import check as check_module
 from ampcourse.exercises.check import ExerciseError, check, exercise, exercises, hint, lessons
-from ampcourse.exercises.model import BrokenExercise
+from ampcourse.exercises.engine import Question, judge
+from ampcourse.exercises.model import BrokenExercise, Exercise, Mistake
+from ampcourse.exercises.observe import observe
 
 
 @pytest.fixture(autouse=True)
@@ -170,6 +173,28 @@ class TestOursToMend:
                 check("mended.any", len)
         finally:
             sys.modules.pop("ampcourse.exercises.answers.mended", None)
+
+    def test_what_the_learner_has_set_does_not_break_the_reference(self, demo: ModuleType) -> None:
+        noisy = Exercise(
+            "demo.gap",
+            lambda rng: {"all": (rng.normal(size=3) * 1e300,)},
+            lambda x: warnings.warn("x", stacklevel=1) or x * 1e300 * 0,
+            {"all": 1},
+            mistakes=(Mistake(lambda x: x * 1e300, "too far"),),
+        )
+        with warnings.catch_warnings(), np.errstate(all="raise"):
+            warnings.simplefilter("error")
+            assert judge([Question(noisy)], [wire.pack({})]).outcome == "wrong"
+            assert recognised_one(noisy) == ("too far",)
+
+
+def recognised_one(asked: Exercise) -> tuple[str, ...]:
+    def answer(x: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return x * 1e300
+
+    question = Question(asked)
+    return judge([question], [observe("call", question.packed, answer)]).says
 
 
 class TestLookingUp:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -269,6 +270,36 @@ class TestQuiet:
             return x
 
         assert seen(logs).warned == ""
+
+    def test_a_logger_made_before_is_quiet_and_put_back(self, capfd: pytest.CaptureFixture) -> None:
+        handler = logging.StreamHandler(sys.stderr)
+        logger = logging.getLogger("a.library")
+        logger.addHandler(handler)
+        try:
+            before = handler.stream
+            assert "from a library" in seen(lambda x: logger.warning("from a library") or x).warned
+            assert handler.stream is before
+            logger.warning("afterwards")
+            assert capfd.readouterr().err == "afterwards\n"
+        finally:
+            logger.removeHandler(handler)
+
+    def test_a_logger_made_meanwhile_works_afterwards(self, capfd: pytest.CaptureFixture) -> None:
+        logger = logging.getLogger("another.library")
+
+        def imports_a_library(x: Any) -> Any:
+            logger.addHandler(logging.StreamHandler(sys.stderr))
+            logger.warning("first")
+            return x
+
+        try:
+            assert "first" in seen(imports_a_library).warned
+            logger.warning("second")
+            assert capfd.readouterr().err == "second\n"
+            assert "third" in seen(lambda x: logger.warning("third") or x).warned
+            assert capfd.readouterr().err == ""
+        finally:
+            logger.handlers.clear()
 
     def test_closing_or_replacing_stdout_does_no_harm(self) -> None:
         before = sys.stdout, sys.stderr
