@@ -30,14 +30,17 @@ def normalise(text: str) -> str:
     Raises:
         ValueError: if the text is not a valid notebook.
     """
+    # Not nbformat.reads: it mends duplicate ids with random ones, which would differ from machine to machine.
+    notebook = json.loads(text)
+    if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
+        raise ValueError("it is not in notebook format 4")
     try:
-        notebook = nbformat.reads(text, as_version=4)
-        cells = [clean_cell(cell) for cell in notebook.cells]
+        cells = [clean_cell(cell) for cell in notebook["cells"]]
         give_ids(cells)
         notebook = {"cells": cells, "metadata": NOTEBOOK_METADATA, "nbformat": 4, "nbformat_minor": 5}
         nbformat.validate(notebook)
-    except (nbformat.ValidationError, nbformat.reader.NotJSONError, AttributeError, KeyError, TypeError) as error:
-        raise ValueError(str(error).partition("\n")[0]) from None
+    except (nbformat.ValidationError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from None
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
@@ -46,7 +49,7 @@ def clean_cell(cell: dict[str, Any]) -> dict[str, Any]:
     metadata = {key: cell["metadata"][key] for key in CELL_METADATA if key in cell["metadata"]}
     if not metadata.get("tags", True):
         del metadata["tags"]
-    lines = cell["source"].rstrip("\n").splitlines(keepends=True)
+    lines = "".join(cell["source"]).rstrip("\n").splitlines(keepends=True)
     kept = {"cell_type": cell["cell_type"], "id": cell.get("id", ""), "metadata": metadata, "source": lines}
     if cell["cell_type"] == "code":
         kept |= {"execution_count": None, "outputs": []}
