@@ -96,7 +96,10 @@ def main(path: str) -> int:
         if notebook is not None:
             _keep(job, outcome, notebook)
         if watchdog.fired == "orphaned":
+            # Nobody else is left to tidy up; the last of several at once takes their common folder too.
             shutil.rmtree(job.scratch, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                Path(job.scratch).parent.rmdir()
         _tell(line, {"event": "done", **asdict(outcome), "results": [asdict(one) for one in _results(notebook)]})
     return 0
 

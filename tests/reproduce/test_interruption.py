@@ -74,7 +74,7 @@ def test_kernels_end_when_the_head_is_killed(running):
     scratch = Path(psutil.Process(kernel).environ()["AMPCOURSE_HOME"]).parent
     head.kill()
     assert _until(lambda: not psutil.pid_exists(kernel))
-    assert _until(lambda: not scratch.exists())
+    assert _until(lambda: not scratch.parent.exists())
     content = json.loads((out / "results.json").read_text())
     assert [one["status"] for one in content["notebooks"]] == ["ok", "skipped", "skipped"]
 
