@@ -99,7 +99,7 @@ def _wrong(exercise: Exercise, got: np.ndarray | str, want: np.ndarray | str) ->
         return "" if got == want else f"you returned {clean(got, 60)!r}"
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
-    if exercise.dtype and str(got.dtype) != exercise.dtype:
+    if exercise.dtype and wire.NAMES.get(got.dtype) != exercise.dtype:
         return f"dtype {got.dtype}, expected {exercise.dtype}"
     wrong = np.flatnonzero(~same(got, want, exercise.rtol, exercise.atol))
     if not wrong.size:

@@ -20,7 +20,7 @@ from ampcourse.exercises.compare import Fault, problem, read, same
 from ampcourse.exercises.facts import Facts
 from ampcourse.exercises.model import BrokenExercise, Exercise
 
-TRIES = 32
+TRIES = 24
 BYTES_A_TRY = 50_000
 """A candidate of this size counts twice, and so on: what is found does not depend on how busy the machine is."""
 SECONDS = 1.0
@@ -52,7 +52,7 @@ class Search:
 
     def smaller(self) -> Failure:
         """The smallest failure that the budget finds."""
-        for length in sorted(set(_lengths(self.best.arguments)), reverse=True):
+        for length in sorted(set(_lengths(self.best.arguments))):  # short axes first: few tries, and all else shrinks
             self._shorten(length)
         if sum(1 for _ in _floats(self.best.arguments)) <= _FEW:
             self._simplify()
