@@ -159,10 +159,15 @@ def fate_by_scale(values: Any, scales: Any, format: Any = "float16") -> Picture:
 
 def _draw_errors(axes: Axes, at: np.ndarray, errors: np.ndarray) -> int | None:
     """Errors on a logarithmic axis; overflows stand at the top. Returns the place of the least error."""
-    drawable = np.isfinite(errors) & (errors > 0)
-    top = 1.0 if not drawable.any() else max(1.0, errors[drawable].max())
-    bottom = top / 100 if not drawable.any() else errors[drawable].min()
-    axes.semilogy(at[drawable], errors[drawable], "-o", color=PALETTE["blue"], ms=4, clip_on=False)
+    drawable, exact = np.isfinite(errors) & (errors > 0), errors == 0
+    top = max(1.0, errors[drawable].max(initial=0.0))
+    bottom = errors[drawable].min(initial=top / 100)
+    if drawable.any():
+        axes.semilogy(at[drawable], errors[drawable], "-o", color=PALETTE["blue"], ms=4, clip_on=False)
+    axes.set_yscale("log")
+    if exact.any():
+        axes.plot(at[exact], np.full(exact.sum(), bottom / 2), "v", color=PALETTE["blue"], ms=7, clip_on=False)
+        axes.annotate("no error", (at[exact].mean(), bottom / 2), (0, 9), textcoords="offset points", ha="center")
     infinite = at[~np.isfinite(errors)]
     axes.set_ylim(bottom / 4, top * 6)
     if infinite.size:

@@ -21,7 +21,7 @@ from ampcourse.plots.style import (
     new_figure,
     powers_of_two,
 )
-from ampcourse.plots.words import as_formats, as_interval, listed, power, raised, spell
+from ampcourse.plots.words import as_formats, as_interval, exponent_of, listed, power, raised, spell
 
 ALL_FORMATS = ("float32", "tf32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 MOST_TICKS = 300
@@ -162,14 +162,20 @@ def number_line(format: Any = "float8_e4m3fn", low: float = 0.0, high: float | N
     axes.axhline(0, color="black", lw=1)
     pad = 0.01 * (high - low)
     axes.set(xlim=(low - pad, high + pad), ylim=(0, 1.75), yticks=[], xlabel="value")
+    axes.ticklabel_format(axis="x", useOffset=False)
     axes.spines["left"].set_visible(False)
-    axes.set_title(f"Every {fmt.name} number from {raised(power(low))} to {raised(power(high))}")
+    axes.set_title(f"Every {fmt.name} number from {raised(_end(low))} to {raised(_end(high))}")
     figure.legend(loc="outside lower center", ncols=3)
     counts = [f"{int((kinds == kind).sum())} {kind}" for kind in looks if (kinds == kind).any()]
     gaps = np.diff(values)
     gap_words = f" Gaps between neighbours run from {power(gaps.min())} to {power(gaps.max())}." if gaps.size else ""
-    alt = f"Number line of {fmt.name} from {power(low)} to {power(high)}: {values.size} numbers, {listed(counts)}."
+    alt = f"Number line of {fmt.name} from {_end(low)} to {_end(high)}: {values.size} numbers, {listed(counts)}."
     return Picture(figure, alt + gap_words)
+
+
+def _end(value: float) -> str:
+    """An end of the line, with digits enough for a short one."""
+    return f"{value:.6g}" if exponent_of(abs(value)) is None else power(value)
 
 
 def _values_between(fmt: Format, low: float, high: float) -> np.ndarray:

@@ -212,9 +212,13 @@ def new_figure(width: float = 8.0, height: float = 4.0, margins: dict[str, float
 
 
 def powers_of_two(axis: Axis, ticks: int = 10) -> None:
-    """Label an axis that holds exponents with the powers of two that they stand for."""
-    axis.set_major_locator(MaxNLocator(nbins=ticks, integer=True, steps=[1, 2, 4, 5, 8, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda exponent, _: raised(f"2^{exponent:g}")))
+    """Label an axis of exponents with the numbers they stand for: powers of two, wherever one is in view."""
+
+    def label(exponent: float, _: Any) -> str:
+        return raised(f"2^{exponent:g}") if exponent == round(exponent) else f"{2**exponent:.3g}"
+
+    axis.set_major_locator(MaxNLocator(nbins=ticks, integer=True, steps=[1, 2, 4, 5, 8, 10], min_n_ticks=1))
+    axis.set_major_formatter(FuncFormatter(label))
 
 
 def spread(wanted: list[float], sizes: list[float], low: float = 0.0, high: float = 1.0) -> list[float]:

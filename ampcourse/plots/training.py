@@ -21,7 +21,7 @@ from ampcourse.plots.style import (
     new_figure,
     powers_of_two,
 )
-from ampcourse.plots.words import as_numbers, power, raised, spell
+from ampcourse.plots.words import as_numbers, listed, power, raised, spell
 
 
 @drawn
@@ -142,7 +142,8 @@ def loss_scale_trace(trace: Any) -> Picture:
     axes.grid(True)
     axes.set_title("Loss scale, step by step")
     if usable.any():
-        label_ends(axes, [End(steps[-1], exponents[usable][-1], f"then {raised(power(final))}", PALETTE["blue"])])
+        last = int(np.flatnonzero(usable)[-1])
+        label_ends(axes, [End(steps[last], exponents[last], f"then {raised(power(final))}", PALETTE["blue"])])
     figure.legend(loc="outside lower center", ncols=2)
     return Picture(figure, _trace_words(scales, skipped, final))
 
@@ -189,7 +190,8 @@ def training_curves(losses: Mapping[str, Any], log: bool = True) -> Picture:
         axes.set_yscale("log")
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(True)
-    axes.set_title("Loss, step by step")
+    never = [name for name, values in series.items() if not np.isfinite(values).any()]
+    axes.set_title("Loss, step by step" + (f" (never finite: {listed(never)})" if never else ""))
     label_ends(axes, ends)
     return Picture(figure, f"Loss over {longest:,} steps: {'; '.join(words)}.")
 

@@ -100,6 +100,9 @@ def test_curves_say_where_a_loss_stops_being_finite():
     words = plots.training_curves({"float32": [3.0, 2.0, 1.5], "float16": [3.0, np.inf, np.nan]}).alt
     assert "float32 goes from 3 to 1.5, lowest 1.5" in words
     assert "float16 goes from 3 to 3 and is not finite from step 2 on" in words
+    never = plots.training_curves({"float16": [np.nan, np.inf], "float32": [1.0, 0.5]})
+    assert "float16 is not finite from step 1 on" in never.alt
+    assert "never finite: float16" in never.figure.axes[0].get_title("left")
     assert "is not finite at 1 steps, first at step 2" in plots.training_curves({"a": [3.0, np.nan, 1.0]}).alt
 
 
