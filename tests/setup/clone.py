@@ -89,3 +89,22 @@ def call(clone: Path, command: list[str] | None = None, **environment: str) -> s
     settings = {key: value for key, value in (settings | environment).items() if value}
     command = command or [sys.executable, "tools/bootstrap.py"]
     return subprocess.run(command, cwd=clone, env=settings, capture_output=True, text=True, timeout=300, check=False)
+
+
+def copy_of_the_clone(target: Path) -> Path:
+    """The files of this clone as they are now, also those not committed yet, without what was made at work."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+    if listed.returncode or not names:  # unpacked from an archive, so nothing says what was made at work
+        ignored = shutil.ignore_patterns(".venv", "__pycache__", ".*_cache", "results*", "learner", "build", "dist")
+        return Path(shutil.copytree(ROOT, target, ignore=ignored))
+    for name in names:
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+    return target
