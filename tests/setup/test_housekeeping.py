@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from clone import ROOT
+from clone import ROOT, call, make_clone
 
 CI = ROOT / ".ci" / "run"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -135,3 +135,43 @@ def test_every_link_inside_the_documents_leads_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text("utf-8")):
             if "://" not in target:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return make_clone(tmp_path / "a clone é")
+
+
+def test_bench_runs_every_benchmark_and_fails_if_one_does(small: Path) -> None:
+    (small / "benchmarks").mkdir()
+    for name, code in (("a", "raise SystemExit(3)"), ("b", "import sys; print(sys.prefix)")):
+        (small / "benchmarks" / f"bench_{name}.py").write_text(code)
+    result = call(small, ["make", "bench"], AMPCOURSE_VENV=sys.prefix)
+    assert result.returncode != 0
+    assert result.stdout.splitlines() == ["== benchmarks/bench_a.py", "== benchmarks/bench_b.py", sys.prefix]
+    (small / "benchmarks" / "bench_a.py").write_text("")
+    assert call(small, ["make", "bench"], AMPCOURSE_VENV=sys.prefix).returncode == 0
+
+
+def test_clean_keeps_the_learners_work(small: Path) -> None:
+    for name in (".venv", "results", "learner", "build"):
+        (small / name).mkdir()
+    assert call(small, ["make", "clean"]).returncode == 0
+    assert (small / "learner").is_dir()
+    assert not any((small / name).exists() for name in (".venv", "results", "build"))
+
+
+def test_targets_use_the_programs_of_the_environment_first(small: Path, tmp_path: Path) -> None:
+    """Not a `ruff` or an `ampcourse` that lies elsewhere on PATH."""
+    mine, other = tmp_path / "my env é", tmp_path / "other"
+    for folder, word in ((mine / "bin", "mine"), (other, "other")):
+        folder.mkdir(parents=True)
+        for name in ("ruff", "ampcourse", "python", "jupyter"):
+            (folder / name).write_text(f'#!/bin/sh\necho "{word}: {name} $*"\n')
+            (folder / name).chmod(0o755)
+    (small / "learner").mkdir()
+    settings = {"AMPCOURSE_VENV": str(mine), "PATH": f"{other}:{os.environ['PATH']}"}
+    for target in ("run", "lab", "test", "test-full", "format", "lint", "release", "lock", "images"):
+        result = call(small, ["make", target, f"PYTHON={sys.executable}"], **settings)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout and all(line.startswith("mine: ") for line in result.stdout.splitlines()), target
