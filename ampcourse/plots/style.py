@@ -10,6 +10,7 @@ import base64
 import functools
 import html
 import io
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,6 +158,8 @@ class Picture:
         return path
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        if os.environ.get("AMPCOURSE_PROFILE") == "grade":
+            return {"text/plain": self.alt}, {}  # no grade needs a picture, and drawing takes a third of a second
         width, height = self.size
         data = {
             "image/png": base64.b64encode(self.png()).decode(),
