@@ -25,11 +25,14 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "ampcourse-setup.json"
 LOCK, GPU_LOCK = "requirements.lock", "requirements-gpu.lock"
-NEEDED_GB = 4  # about 3 once installed, and what pip unpacks on the way
+INSTALLED_GB = {LOCK: 3, GPU_LOCK: 4}  # measured; pip unpacks one package at a time on the way
 
 # What pip says when it fails, and our sentence. The first that matches counts: a full disk also breaks downloads.
 CAUSES = (
-    (r"No space left on device|Errno 28|Disk quota exceeded", "The disk is full: free {gb} GB and call again."),
+    (
+        r"No space left on device|Errno 28|Disk quota exceeded",
+        "The disk is full: free some GB (the packages need 3, with CUDA 7) and call again.",
+    ),
     (
         r"DO NOT MATCH THE HASHES",
         "A package that was fetched is not the one that requirements.lock names: empty pip's cache (pip cache purge), "
@@ -153,11 +156,14 @@ def only_one() -> Iterator[None]:
 
 def install_lock(files: list[str], fresh: bool) -> None:
     """Install what the locks name, nothing else; into a new `.venv` if fresh."""
+    size = sum(INSTALLED_GB[name] for name in files)
     if fresh:
+        clear_place()
+        check_disk(size + 1)
         make_venv()
     STAMP.unlink(missing_ok=True)  # without it, an interrupted set-up is known for what it is
     names = [name for file in files for name in re.findall(r"^\S+==", (ROOT / file).read_text("utf-8"), re.MULTILINE)]
-    print(f"Set-up: installing {' and '.join(files)} into .venv (about 3 GB, some minutes).", flush=True)
+    print(f"Set-up: installing {' and '.join(files)} into .venv (about {size} GB, some minutes).", flush=True)
     arguments = [part for name in files for part in ("-r", name)]
     try:
         pip(["--require-hashes", "--no-deps", "--only-binary=:all:", *arguments], len(names))
@@ -167,16 +173,24 @@ def install_lock(files: list[str], fresh: bool) -> None:
         raise
 
 
-def make_venv() -> None:
-    """A new, empty `.venv` in place of whatever half-made one is there."""
+def clear_place() -> None:
+    """Remove whatever half-made `.venv` is there."""
     if VENV.is_symlink() or VENV.is_file():
         raise Stop(f"'{VENV}' is a file or a link, where a folder is to be made: move it away and call again.")
     if VENV.is_dir():
         print("Set-up: the .venv that is there is not finished or was moved; making it anew.", flush=True)
         shutil.rmtree(VENV)
+
+
+def check_disk(needed: int) -> None:
+    """Stop before anything is written where it cannot fit."""
     free = shutil.disk_usage(ROOT).free / 1e9
-    if free < NEEDED_GB:
-        raise Stop(f"The disk has {free:.1f} GB free and the packages need {NEEDED_GB}: free some and call again.")
+    if free < needed:
+        raise Stop(f"The disk has {free:.1f} GB free and the packages need {needed}: free some and call again.")
+
+
+def make_venv() -> None:
+    """A new, empty `.venv`."""
     # Called from an activated `.venv`, this process runs on links that are gone by now.
     base = getattr(sys, "_base_executable", None) or sys.executable
     status, output = run([base, "-m", "venv", VENV], lambda line: None)
@@ -229,7 +243,7 @@ def cause(output: str) -> str | None:
     """The sentence for a known failure, or None."""
     for pattern, sentence in CAUSES:
         if found := re.search(pattern, output):
-            return sentence.format(**found.groupdict(), gb=NEEDED_GB, root=ROOT)
+            return sentence.format(**found.groupdict(), root=ROOT)
     return None
 
 

@@ -282,7 +282,10 @@ def test_a_disk_that_fills_up_leaves_no_half_made_environment(
 
     monkeypatch.setattr(setup_venv, "run", run)
     assert setup_venv.main() == 1
-    assert capsys.readouterr().err == "Set-up: The disk is full: free 4 GB and call again.\n"
+    assert (
+        capsys.readouterr().err
+        == "Set-up: The disk is full: free some GB (the packages need 3, with CUDA 7) and call again.\n"
+    )
     assert not setup_venv.VENV.exists()
 
 
