@@ -18,6 +18,7 @@ from ampcourse.exercises import progress, view
 from ampcourse.exercises.engine import Question, judge
 from ampcourse.exercises.model import BrokenExercise, Exercise, Verdict
 from ampcourse.exercises.observe import observe
+from ampcourse.exercises.observers import call
 from ampcourse.exercises.quiet import quietly
 
 SEEDS = (0, 1, 2)
@@ -171,7 +172,7 @@ def _asked(exercise_id: Any, answer: Any, more: tuple) -> Exercise:
         if not callable(answer):
             what = "nothing (None)" if answer is None else f"a value ({kind.__name__})"
             raise ExerciseError(f"You passed {what}, not the function itself: leave the brackets away, {usage}.")
-        if issubclass(kind, type) and wanted.observer.__name__ == "call":
+        if issubclass(kind, type) and wanted.observer is call:
             raise ExerciseError(f"You passed the class {answer.__name__}, but a function is asked for: {usage}.")
     return wanted
 

@@ -107,7 +107,7 @@ def _wrong(exercise: Exercise, got: np.ndarray | str, want: np.ndarray | str) ->
     if got.ndim == 0:
         return f"you returned {show(got)}"
     at = tuple(map(int, np.unravel_index(wrong[0], got.shape)))
-    where = at[0] if len(at) == 1 else at
+    where = ", ".join(map(str, at))
     return f"{wrong.size:,} of {got.size:,} values are wrong, the first at [{where}]: you returned {show(got[at])}"
 
 

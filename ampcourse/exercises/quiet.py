@@ -79,8 +79,24 @@ class Captured:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[Captured]:
-    """Capture stdout, stderr (also what C++ and loggers write to it) and warnings."""
-    captured, out, err = Captured(), Cut("stdout"), Cut("stderr")
+    """Capture stdout, stderr (also what C++ and loggers write to it) and warnings.
+
+    The streams belong to the whole process: while another thread captures them, its block gets everything.
+    """
+    captured = Captured()
+    if not _one_at_a_time.acquire(blocking=False):
+        yield captured
+        return
+    try:
+        with _capturing(captured):
+            yield captured
+    finally:
+        _one_at_a_time.release()
+
+
+@contextlib.contextmanager
+def _capturing(captured: Captured) -> Iterator[None]:
+    out, err = Cut("stdout"), Cut("stderr")
     with contextlib.ExitStack() as stack:
         written = stack.enter_context(_descriptor_to_file())
         noticed = stack.enter_context(warnings.catch_warnings(record=True))
@@ -88,7 +104,7 @@ def quietly() -> Iterator[Captured]:
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         try:
-            yield captured
+            yield
         finally:
             lines = [f"{w.category.__name__}: {w.message}" for w in noticed[:100]]
             lines += [line for text in (err.text(), written()) for line in text.splitlines()]
@@ -120,21 +136,14 @@ def _loggers_to(streams: dict[int, Cut]) -> Iterator[None]:
 def _descriptor_to_file() -> Iterator[Callable[[], str]]:
     """Point file descriptor 2 at a temporary file and say how to read what is written there in this block.
 
-    Inside another such block nothing is pointed anew. Nothing is done where another thread does so already, or where
-    it cannot be done. A file, not a pipe: C++ code that holds the interpreter's lock while it writes to a full pipe
-    would wait for ever.
+    Inside another such block nothing is pointed anew; where it cannot be done, nothing is done. A file, not a pipe:
+    C++ code that holds the interpreter's lock while it writes to a full pipe would wait for ever.
     """
-    if not _one_at_a_time.acquire(blocking=False):
-        yield lambda: ""
-        return
-    try:
-        with contextlib.ExitStack() as stack:
-            if not _files:
-                with contextlib.suppress(OSError):
-                    stack.enter_context(_pointed())
-            yield _reader(_files[-1]) if _files else lambda: ""
-    finally:
-        _one_at_a_time.release()
+    with contextlib.ExitStack() as stack:
+        if not _files:
+            with contextlib.suppress(OSError):
+                stack.enter_context(_pointed())
+        yield _reader(_files[-1]) if _files else lambda: ""
 
 
 @contextlib.contextmanager

@@ -103,4 +103,4 @@ def _show_array(value: np.ndarray) -> str:
         return f"[{', '.join(flat)}{', ...' if value.size > 6 else ''}]"
     if value.size <= 6:
         return "[" + ", ".join(_show_array(row) for row in value) + "]"
-    return f"array of shape {value.shape}: {', '.join(flat)}, ..."
+    return f"array of shape {value.shape}: {', '.join(flat[:3])}, ..."

@@ -313,16 +313,33 @@ class TestQuiet:
         assert seen(closes)["all"]["value"].size == 3
         assert (sys.stdout, sys.stderr) == before
 
-    def test_from_another_thread(self, capfd: pytest.CaptureFixture) -> None:
-        found = []
-        threads = [threading.Thread(target=lambda: found.append(seen(lambda x: x, seconds=5))) for _ in range(4)]
+    def test_from_several_threads_at_once(self, capfd: pytest.CaptureFixture) -> None:
+        before, found = (sys.stdout, sys.stderr), []
+
+        def answer(x: Any) -> Any:
+            time.sleep(0.02 * len(found))
+            return x
+
+        threads = [threading.Thread(target=lambda: found.append(seen(answer, seconds=5))) for _ in range(8)]
         for thread in threads:
             thread.start()
+            time.sleep(0.005)
         for thread in threads:
             thread.join()
-        assert [f["all"]["value"].size for f in found] == [3] * 4
+        assert [f["all"]["value"].size for f in found] == [3] * 8
+        assert (sys.stdout, sys.stderr) == before
         os.write(2, b"still here\n")
         assert capfd.readouterr().err == "still here\n"
+
+    def test_a_check_inside_a_check(self) -> None:
+        def checks_something_else(x: Any) -> Any:
+            sys.stdout.write("outer ")
+            inner = seen(lambda y: sys.stdout.write("inner") and y)
+            return [inner["all"]["value"].sum(), inner.printed == "inner"]
+
+        found = seen(checks_something_else)
+        assert found["all"]["value"].tolist() == [3, 1]
+        assert found.printed == "outer "
 
 
 class TestTime:

@@ -28,7 +28,7 @@ SAME_VALUES = {
     "big-endian": VALUES.astype(">f4"),
     "long double": VALUES.astype(np.longdouble),
     "strided": np.repeat(VALUES, 2)[::2],
-    "matrix subclass": np.asmatrix(VALUES).A1.view(np.matrix).A1,
+    "subclass": VALUES.view(np.recarray),
     "masked": np.ma.masked_array(VALUES),
     "array.array": memoryview(array.array("d", VALUES)),
     "fractions": [fractions.Fraction(3, 2), fractions.Fraction(-2), fractions.Fraction(1, 4)],
