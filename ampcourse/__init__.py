@@ -14,12 +14,13 @@ __version__ = "0.1.0"
 _LAZY = {
     "check": "ampcourse.exercises.check:check",
     "hint": "ampcourse.exercises.check:hint",
+    "quietly": "ampcourse.exercises.quiet:quietly",
     "record": "ampcourse.reproduce.record:record",
     "numerics": "ampcourse.numerics",
     "plots": "ampcourse.plots",
     "data": "ampcourse.data",
 }
-__all__ = ["__version__", "check", "data", "hint", "numerics", "plots", "record"]
+__all__ = ["__version__", "check", "data", "hint", "numerics", "plots", "quietly", "record"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ampcourse.reproduce import executed, files, processes
-from ampcourse.reproduce.execute import Job, Outcome
 from ampcourse.reproduce.executed import Recorded
+from ampcourse.reproduce.job import Job, Outcome
 
 _GRACE = 30.0  # seconds beyond the limit in which a notebook's own process may tidy up and write its page
 _FAREWELL = 15.0  # seconds in which it may keep what has run when the whole run is ended

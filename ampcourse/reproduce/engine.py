@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ampcourse.reproduce.quick import import_jsonschema
 
@@ -20,9 +20,7 @@ from papermill.engines import NBClientEngine, NotebookExecutionManager, papermil
 from traitlets.config import Config  # noqa: E402
 
 from ampcourse.reproduce import executed, files  # noqa: E402
-
-if TYPE_CHECKING:
-    from ampcourse.reproduce.execute import Job
+from ampcourse.reproduce.job import Job  # noqa: E402
 
 _TEXT_LIMIT = 1_000_000  # characters of printed text kept for one cell
 _LEFT_OUT = "ampcourse_left_out"

@@ -14,40 +14,12 @@ import shutil
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from ampcourse.reproduce import executed, files, processes
-
-
-@dataclass(frozen=True)
-class Job:
-    """What one process is to do; the head writes it as JSON."""
-
-    lesson: str
-    title: str
-    source: str
-    target: str
-    scratch: str
-    mark: str
-    parameters: dict[str, Any]
-    limit: float
-    patience: float
-    note: dict[str, Any]  # goes into the executed notebook's metadata: what a later run needs to keep it
-
-    def save(self, path: Path) -> None:
-        """Write the job where its process finds it."""
-        path.write_text(json.dumps(asdict(self)), "utf-8")
-
-
-@dataclass
-class Outcome:
-    """How it went."""
-
-    status: str
-    reason: str = ""
-    seconds: float = 0.0
+from ampcourse.reproduce.job import Job, Outcome
 
 
 class Watchdog:

@@ -19,7 +19,7 @@ from ampcourse.course import PROFILES, Course, Lesson, UserError, load_course
 from ampcourse.reproduce import executed, files, machine, plan, processes, report, results, sources
 from ampcourse.reproduce.crew import Crew, Event
 from ampcourse.reproduce.display import Display
-from ampcourse.reproduce.execute import Job
+from ampcourse.reproduce.job import Job
 from ampcourse.reproduce.results import NotebookResult, Report
 
 if TYPE_CHECKING:
