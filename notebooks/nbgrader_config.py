@@ -23,6 +23,12 @@ c.CourseDirectory.root = str(Path(__file__).resolve().parent)  # holds source, r
 # For handing out and collecting on one machine. On a shared machine, set the folder that everybody can reach.
 c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")
 
+# `nbgrader zip_collect` finds student and lesson in a file name, as learning platforms make them on download:
+# ada_01_fp16_range.ipynb, lovelaceada_1234_5678_01_fp16_range-1.ipynb, Ada Lovelace_77_file_01_fp16_range.ipynb
+c.FileNameCollectorPlugin.named_regexp = (
+    r".*[\\/](?P<student_id>[^\\/_]+)_(?:[^\\/]*_)?(?P<file_id>\d\d_[a-z0-9_]+)(?:-\d+)?(?: \(\d+\))?\.ipynb$"
+)
+
 # The release is in the repository already; making it again only fills the gradebook, and gives the same bytes.
 c.GenerateAssignment.force = True
 c.GenerateAssignment.preprocessors = [

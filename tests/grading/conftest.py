@@ -156,9 +156,14 @@ class Lesson:
         return self.filled(self.solutions().get)
 
     def half(self) -> tuple[nbformat.NotebookNode, list[str]]:
-        """Every second exercise solved, no question answered; and the check cells that must get full points."""
-        solved = {name: answer for name, (answer, _, _) in list(self.checks().items())[::2]}
-        return self.filled(lambda name: self.solutions()[name] if name in solved.values() else None), list(solved)
+        """Every second exercise solved, and those that its solution calls; and the check cells with full points."""
+        answers, checks = self.solutions(), self.checks()
+        made = {name: answer for answer, name, _ in checks.values()}
+        solved = {answer for answer, _, _ in list(checks.values())[::2]}
+        while used := {made[word] for cell in solved for word in made if _uses(answers[cell], word)} - solved:
+            solved |= used
+        notebook = self.filled(lambda name: answers[name] if name in solved else None)
+        return notebook, [check for check, (answer, _, _) in checks.items() if answer in solved]
 
     def noisy(self) -> nbformat.NotebookNode:
         notebook = self.filled(self._noisy)
@@ -198,6 +203,10 @@ def noisy(answer):
 make_noise()
 get_ipython().events.register("pre_run_cell", make_noise)
 """
+
+
+def _uses(source: str, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(ast.parse(source)))
 
 
 def _without_markers(source: str) -> str:

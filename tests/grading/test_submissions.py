@@ -129,8 +129,8 @@ def test_a_real_lessons_samples_get_exactly_the_points_earned(real_class: Any, l
     lesson = lesson_of(real_class.root, real_class.slug)
     checks, grades = lesson.checks(), real_class.grades(real_class.slug)
     full = {name: points for name, (_, _, points) in checks.items()}
-    assert sum(full.values()) > 0
     nothing, half = dict.fromkeys(full, 0.0), lesson.half()[1]
+    assert 0 < len(half) < len(full)
     expected = {
         "right": full,
         "noisy": full,
