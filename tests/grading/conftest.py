@@ -294,6 +294,11 @@ def lesson_of() -> Callable[[Path, str], Lesson]:
 
 
 @pytest.fixture(scope="module")
+def nbgrader_in() -> type[Nbgrader]:
+    return Nbgrader
+
+
+@pytest.fixture(scope="module")
 def mini_class(
     tmp_path_factory: pytest.TempPathFactory, _mini_answers: None, grade_class: Callable[..., Nbgrader]
 ) -> Nbgrader:
