@@ -21,23 +21,22 @@ LIMIT = 0.1  # seconds
 
 
 class Timed:
-    """An answer that adds up the seconds spent in it, by the wall clock and by the processor's."""
+    """An answer that adds up the seconds spent in it."""
 
     def __init__(self, answer: Callable) -> None:
-        self.answer, self.wall, self.processor = answer, 0.0, 0.0
+        self.answer, self.seconds = answer, 0.0
 
     def __call__(self, *args: Any) -> Any:
         """Call the answer and stop the time."""
-        wall, processor = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
         try:
             return self.answer(*args)
         finally:
-            self.wall += time.perf_counter() - wall
-            self.processor += time.process_time() - processor
+            self.seconds += time.perf_counter() - start
 
 
 def beyond(exercise: Exercise, answer: Callable) -> tuple[float, float]:
-    """Medians of the seconds that `check` needs beyond the answer: wall clock, processor."""
+    """Medians of the seconds that `check` needs beyond the answer: by the wall clock, and of the processor's time."""
     walls, processors = [], []
     for repeat in range(REPEATS + 1):
         timed = Timed(answer)
@@ -46,8 +45,8 @@ def beyond(exercise: Exercise, answer: Callable) -> tuple[float, float]:
             check(exercise.id, timed)
             wall, processor = time.perf_counter() - wall, time.process_time() - processor
         if repeat:
-            walls.append(wall - timed.wall)
-            processors.append(processor - timed.processor)
+            walls.append(wall - timed.seconds)
+            processors.append(max(0.0, processor - timed.seconds))
     return statistics.median(walls), statistics.median(processors)
 
 

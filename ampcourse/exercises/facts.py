@@ -112,9 +112,11 @@ def _count(value: Any, depth: int, known: dict[int, tuple[int, bool]]) -> tuple[
         return 1, isinstance(value, _PLAIN)
     if id(value) in known:
         return known[id(value)]
-    count, plain = 0, type(value) in (list, tuple)
-    for part in _plain_list(value):
-        inner, inner_plain = (1, True) if type(part) in (float, int, bool) else _count(part, depth - 1, known)
+    count, plain, parts = 0, type(value) in (list, tuple), _plain_list(value)
+    if set(map(type, parts)) <= {float, int, bool}:
+        count, parts = len(parts), []
+    for part in parts:
+        inner, inner_plain = _count(part, depth - 1, known)
         count, plain = count + inner, plain and inner_plain
     return known.setdefault(id(value), (count, plain))
 
