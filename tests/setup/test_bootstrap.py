@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -233,6 +234,20 @@ def test_no_network(clone: Path, quick: dict[str, str]) -> None:
     assert "package index does not answer" in sentence
     assert not (clone / ".venv").exists()
     assert call(clone, **quick).returncode == 0, "with a network again, the next call must do it"
+
+
+def test_stopped_by_the_user(clone: Path, quick: dict[str, str]) -> None:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    slow = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "5"}  # pip waits longer from try to try
+    command = [sys.executable, "tools/bootstrap.py"]
+    with subprocess.Popen(
+        command, cwd=clone, env=os.environ | quick | slow, start_new_session=True, **pipes
+    ) as process:
+        assert "installing" in process.stdout.readline()
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everybody in the foreground gets it
+        said = process.stderr.read()
+    assert (process.returncode, said) == (130, "\nSet-up: stopped; the next call begins again.\n")
+    assert not (clone / ".venv").exists()
 
 
 def test_a_package_that_is_not_the_locked_one(clone: Path, quick: dict[str, str]) -> None:
