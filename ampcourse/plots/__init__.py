@@ -5,7 +5,9 @@ Importing this needs matplotlib, but neither pyplot nor TensorFlow.
 
 from ampcourse.plots.explorer import Explorer, gradient_explorer
 from ampcourse.plots.gradients import fate_by_scale, gradient_histogram
+from ampcourse.plots.maps import map_rows
 from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
+from ampcourse.plots.steps import step_dtypes
 from ampcourse.plots.style import PALETTE, Picture
 from ampcourse.plots.training import loss_scale_trace, swamping, training_curves
 from ampcourse.plots.updates import tipping_ratio
@@ -20,8 +22,10 @@ __all__ = [
     "gradient_explorer",
     "gradient_histogram",
     "loss_scale_trace",
+    "map_rows",
     "number_line",
     "rounding_error",
+    "step_dtypes",
     "swamping",
     "tipping_ratio",
     "training_curves",

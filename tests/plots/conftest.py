@@ -57,6 +57,13 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
     "ulp_staircase within a binade": lambda: plots.ulp_staircase("float16", x=(1.1, 1.9)),
     "rounding_error of normal numbers": lambda: plots.rounding_error("float16", x=(1, 4)),
     "rounding_error of flushed numbers": lambda: plots.rounding_error("float16", x=(2**-40, 2**-30)),
+    "step_dtypes of a step": lambda: plots.step_dtypes({"weights": "float32", "output": "float16", "loss": "float32"}),
+    "step_dtypes of six": lambda: plots.step_dtypes(dict(zip("abcdef", NAMES, strict=True))),
+    "map_rows of one map": lambda: plots.map_rows({"a": np.eye(4)}, shape=(4, 4)),
+    "map_rows of three kinds": lambda: plots.map_rows(
+        {"target": RNG.random((5, 784)), "float32": RNG.random((5, 28, 28)), "float16, not scaled": np.zeros((5, 784))},
+        title="Three kinds",
+    ),
     "swamping of ups and downs": lambda: plots.swamping({"float16": np.sin(np.arange(50))}),
     "tipping_ratio within a binade": lambda: plots.tipping_ratio("bfloat16", w=(1.1, 1.9)),
     "tipping_ratio far up": lambda: plots.tipping_ratio("float16", w=(1000, 60000)),

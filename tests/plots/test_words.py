@@ -51,6 +51,14 @@ def test_rounding_error_is_measured_and_stays_below_the_unit_roundoff():
     assert "at most 1 where values are flushed" in plots.rounding_error("float16").alt
 
 
+def test_step_names_every_dtype_and_counts_the_casts():
+    picture = plots.step_dtypes({"weights": "float32", "output": "float16", "gradient": "float32"})
+    assert "weights in float32, output in float16 and gradient in float32" in picture.alt
+    assert "changes 2 times" in picture.alt
+    texts = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert texts.count("cast") == 2
+
+
 def test_swamping_says_where_a_sum_stops():
     terms = np.ones(3000)
     words = plots.swamping({"float16": numerics.accumulate(terms)}, exact=3000).alt
@@ -154,6 +162,9 @@ def test_numbers_are_spelled_for_reading(value, words):
         lambda: plots.ulp_staircase("float16", x=(2**17, 2**18)),
         lambda: plots.ulp_staircase([f"e5m{i}" for i in range(1, 9)]),
         lambda: plots.rounding_error("float16", x=(2, 1)),
+        lambda: plots.step_dtypes({"weights": "float32"}),
+        lambda: plots.step_dtypes({"weights": "float32", "ids": "int32"}),
+        lambda: plots.step_dtypes({str(i): "float16" for i in range(7)}),
         lambda: plots.swamping({}),
         lambda: plots.swamping([1, 2]),
         lambda: plots.swamping({"a": [1.0, 2.0]}, exact=[1.0, 2.0, 3.0]),
