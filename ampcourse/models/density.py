@@ -62,24 +62,22 @@ def density_model(policy: str = "float32", seed: int = 0) -> keras.Model:
     """
     import keras
 
-    small = keras.initializers.RandomNormal(stddev=1e-3, seed=seed)
-    return _model(policy, seed, keras.layers.Dense(784, dtype="float32", kernel_initializer=small))
+    return _model(policy, seed, 784, keras.initializers.RandomNormal(stddev=1e-3, seed=seed))
 
 
 def classifier_model(policy: str = "float32", seed: int = 0) -> keras.Model:
     """The same hidden layers with ten logits in float32; raises as `density_model` does."""
-    import keras
-
-    return _model(policy, seed, keras.layers.Dense(10, dtype="float32"))
+    return _model(policy, seed, 10, "glorot_uniform")
 
 
-def _model(policy: str, seed: int, last: keras.layers.Layer) -> keras.Model:
+def _model(policy: str, seed: int, outputs: int, start: Any) -> keras.Model:
     if policy not in POLICIES:
         raise ValueError(f"policy must be one of {', '.join(POLICIES)}, not {policy!r}.")
     import keras
 
     keras.utils.set_random_seed(seed)
-    hidden = [keras.layers.Dense(units, "relu", dtype=policy) for units in HIDDEN]
+    hidden = [keras.layers.Dense(n, "relu", dtype=policy, name=f"hidden_{i}") for i, n in enumerate(HIDDEN)]
+    last = keras.layers.Dense(outputs, dtype="float32", kernel_initializer=start, name="last")
     return keras.Sequential([keras.Input((196,)), *hidden, last])
 
 
@@ -136,16 +134,18 @@ def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
 class Run:
     """One training run: the trained model, the loss of each step, and the loss scale where there was one.
 
-    `trace` is None without a LossScaleOptimizer. `iterations` counts the updates that the optimizer really made.
+    `iterations` counts the updates that the optimizer really made. `last_update` is what the last step added to the
+    kernels of the hidden layers, one array each. `trace` is None without a LossScaleOptimizer.
     """
 
     model: keras.Model
     losses: np.ndarray
     iterations: int
+    last_update: list[np.ndarray]
     trace: ScaleTrace | None = field(default=None)
 
 
-def train(policy: str, loss_scaling: keras.optimizers.Optimizer | bool = False, epochs: int = 24, seed: int = 0) -> Run:
+def train(policy: str, loss_scaling: keras.optimizers.Optimizer | bool = False, epochs: int = 20, seed: int = 0) -> Run:
     """Train a `density_model` with Adam on `density_maps()`, the batches in an order that the seed decides.
 
     Args:
@@ -176,15 +176,20 @@ def train(policy: str, loss_scaling: keras.optimizers.Optimizer | bool = False, 
         return loss, scale
 
     losses, scales, made = [], [], [0]
+    kernels = [layer.kernel for layer in model.layers[:-1]]
+    before: list[np.ndarray] = []
     rng = np.random.default_rng(seed)
     for _ in range(epochs):
         for batch in rng.permutation(len(x)).reshape(-1, BATCH):
+            if len(losses) == epochs * (len(x) // BATCH) - 1:
+                before = [kernel.numpy() for kernel in kernels]
             loss, scale = step(x[batch], y[batch])
             losses.append(float(loss))
             scales.append(float(scale))
             made.append(int(optimizer.iterations))
     trace = ScaleTrace(np.array(scales), np.diff(made) > 0, float(optimizer.dynamic_scale)) if scaled else None
-    return Run(model, np.array(losses), made[-1], trace)
+    last_update = [kernel.numpy() - old for kernel, old in zip(kernels, before, strict=True)]
+    return Run(model, np.array(losses), made[-1], last_update, trace)
 
 
 def explained(outputs: np.ndarray, targets: np.ndarray) -> float:

@@ -188,7 +188,6 @@ scaled_step = Exercise(
     ),
     rtol=1e-3,
     atol=1e-12,
-    asks_for=("ampcourse.models.density.train",),
     trains=True,
     insight="These five steps are all that a LossScaleOptimizer does, next to moving the scale. A skipped step changes "
     "nothing: no weight, no momentum, no count of iterations.",
