@@ -42,6 +42,7 @@ def map_rows(rows: Mapping[str, Any], shape: tuple[int, int] = (28, 28), title: 
     for line, (name, maps) in zip(grid, stacks.items(), strict=True):
         for axes, image, target in zip(line, maps, stacks[first], strict=True):
             axes.imshow(image, cmap="Greys", vmin=0, vmax=target.max() or 1.0, interpolation="nearest")
+            axes.set(xticks=[], yticks=[])
             axes.set_axis_off()
         label = name.replace(", ", ",\n")
         line[0].text(-0.12, 0.5, label, transform=line[0].transAxes, ha="right", va="center")
