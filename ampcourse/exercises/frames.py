@@ -20,6 +20,7 @@ _LIBRARIES = tuple({str(Path(p).resolve()) + "/" for k, p in sysconfig.get_paths
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _WRAPPERS = {"error_handler", "wrapper", "wrapped", "inner", "op_dispatch_handler", "binary_op_wrapper", "<lambda>"}
 _NOISE = re.compile(r"\{\{function_node [^}]*\}\}\s*|\s*\[Op:\w*\]( name: ?)?|\x1b\[[0-9;]*m")
+_CALL = re.compile(r"\bargument|not callable")
 _NODE = re.compile(r"\{\{node [^}]*\}\} = (\w+)\[[^\]]*\]\(([^)]*)\)")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -72,6 +73,16 @@ def is_untouched(error: BaseException, observer: Any = None) -> bool:
         return False
     steps = _steps(error, observer)
     return sum(step.own for step in steps) == 1 and steps[-1].own and steps[-1].raises
+
+
+def is_misfit(error: BaseException, observer: Any = None) -> bool:
+    """Whether the observer could not use what the learner's code had returned, such as None where it unpacks three.
+
+    Then none of the steps is the learner's and the last one is ours. Arguments that do not fit are another matter.
+    """
+    steps = _steps(error, observer)
+    ours = bool(steps) and (steps[-1].observes or steps[-1].file.startswith(_OURS))
+    return ours and not any(step.own for step in steps) and not _CALL.search(message(error))
 
 
 def described(error: BaseException, observer: Any = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ampcourse.exercises import observers, wire
 from ampcourse.exercises.facts import Unusable, facts
-from ampcourse.exercises.frames import clean, described, is_untouched
+from ampcourse.exercises.frames import clean, described, is_misfit, is_untouched, message
 from ampcourse.exercises.quiet import LONGEST_OUTPUT, TimeIsUp, quietly, time_limit
 
 
@@ -60,6 +60,9 @@ def _once(observer: Callable, arguments: tuple, answer: Any, seconds: float | No
     except BaseException as error:  # the learner's code may raise anything, SystemExit too
         if is_untouched(error, observer):
             return _fault("untouched", "")
+        if is_misfit(error, observer):
+            missing = ": is a `return` missing?" if "NoneType" in message(error) else ""
+            return _fault("unusable", f"what was returned cannot be used ({message(error)}){missing}")
         return {"fault": described(error, observer)}
 
 

@@ -29,6 +29,6 @@ A module (or package) is named after its lesson's slug without the number, and h
 
 Heavy libraries are imported inside the functions that need them. `tests/exercises/test_every_exercise.py` finds every
 exercise: no registration, no test to write. It asks for at least three mistakes and two other right answers, for hints
-and an insight, that right answers are right for 200 seeds and each mistake is recognised as itself, and that the right
-facts of every criterion differ from seed to seed, so that a constant cannot be handed in.
+and an insight, that right answers are right for many seeds and each mistake is recognised as itself, and that the
+right facts of every criterion differ from seed to seed, so that a constant cannot be handed in.
 """
