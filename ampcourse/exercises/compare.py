@@ -46,6 +46,11 @@ class Seen:
     def __getitem__(self, criterion: str) -> Facts | Fault:
         return self.criteria.get(criterion, Fault("missing"))
 
+    @property
+    def timed_out(self) -> bool:
+        """Whether the code was still running when its time was up."""
+        return any(isinstance(entry, Fault) and entry.kind == "timeout" for entry in self.criteria.values())
+
 
 def read(observation: bytes) -> Seen:
     """Bytes from the learner's side to facts. They may be forged: what is not plain facts in full is no fact at all."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from ampcourse.exercises import wire
 from ampcourse.exercises.compare import Fault, Seen, alike, problem, read, telling
+from ampcourse.exercises.example import explained
 from ampcourse.exercises.facts import Facts
 from ampcourse.exercises.model import (
     OUTCOMES,
@@ -30,7 +31,6 @@ from ampcourse.exercises.model import (
 )
 from ampcourse.exercises.observe import observe
 from ampcourse.exercises.shrink import Failure, Search
-from ampcourse.exercises.words import explained
 
 __all__ = [
     "OUTCOMES",

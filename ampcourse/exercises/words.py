@@ -1,69 +1,12 @@
-"""Values and failing inputs in words, short enough to read."""
+"""Values in words, short enough to read."""
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ampcourse.exercises.frames import clean
-from ampcourse.exercises.model import Example, Exercise
-from ampcourse.exercises.observers import call
-
-if TYPE_CHECKING:
-    from ampcourse.exercises.facts import Facts
-    from ampcourse.exercises.shrink import Failure
-
-
-def explained(exercise: Exercise, criterion: str, failure: Failure, reveal: bool) -> Example:
-    """A failure as an example: the arguments by name, what came back, and the right values if they may be told."""
-    names = _names(exercise, len(failure.arguments))
-    given = ", ".join(f"{n} = {show(a)}" for n, a in zip(names, failure.arguments, strict=True))
-    if not isinstance(failure.got, dict):
-        returned = f"your code raised {failure.got}" if failure.got.kind == "raised" else str(failure.got)
-        return Example(criterion, given, returned, _listed(failure.want) if reveal else "")
-    got, want = _listed(failure.got), _listed(failure.want)
-    if got == want:  # they differ in digits or at places that are not shown
-        got, want = _first_difference(failure.got, failure.want)
-    return Example(criterion, given, f"you returned {got}", want if reveal else "")
-
-
-def _first_difference(got: Facts, want: Facts) -> tuple[str, str]:
-    """Both sides where they first differ, in full."""
-    for name in want:
-        mine, right = got.get(name), want[name]
-        if (
-            not isinstance(mine, np.ndarray)
-            or isinstance(right, str)
-            or mine.dtype != right.dtype
-            or mine.shape != right.shape
-        ):
-            continue
-        different = np.flatnonzero(mine.reshape(-1) != right.reshape(-1))
-        if different.size:
-            at = [int(i) for i in np.unravel_index(different[0], mine.shape)]
-            where = f"at {at}: " if at else ""
-            return where + repr(mine[tuple(at)].item()), where + repr(right[tuple(at)].item())
-    return tuple(", ".join(f"{show(f)} ({getattr(f, 'dtype', 'text')})" for f in side.values()) for side in (got, want))
-
-
-def _names(exercise: Exercise, count: int) -> list[str]:
-    """The arguments' names, from the right answer or, where that is not simply called, from the observer."""
-    simple = exercise.observer is call
-    try:
-        parameters = list(inspect.signature(exercise.right if simple else exercise.observer).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    parameters = parameters if simple else parameters[1:]
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return named[:count] if len(named) >= count else [f"argument {i + 1}" for i in range(count)]
-
-
-def _listed(facts: Facts) -> str:
-    parts = [(name, show(fact)) for name, fact in list(facts.items())[:6]]
-    more = ", ..." if len(facts) > 6 else ""
-    return ", ".join(text if len(facts) == 1 else f"{name}: {text}" for name, text in parts) + more
 
 
 def show(value: Any) -> str:

@@ -307,14 +307,15 @@ class TestInterruptions:
         self, demo: ModuleType, capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(check_module, "SECONDS", 0.3)
-        began = time.monotonic()
+        calls = []
 
         def endless(x: Any) -> Any:
+            calls.append(x)
             while True:
                 pass
 
         assert check("demo.gap", endless) == 0.0
-        assert time.monotonic() - began < 3, "not once for each criterion and seed"
+        assert len(calls) == 1, "not once for each criterion and seed"
         assert "still running after 0.3 seconds" in said(capfd)
 
 
