@@ -49,7 +49,7 @@ def step_dtypes(stages: Mapping[str, Any]) -> Picture:
         axes.text(place, 0.62, name, ha="center", va="bottom", fontweight="bold")
     casts = [a.name != b.name for (_, a), (_, b) in pairwise(parts)]
     _arrows(axes, casts)
-    axes.set(xlim=(-0.55, len(parts) - 0.45), ylim=(-1.25, 0.95))
+    axes.set(xlim=(-0.55, len(parts) - 0.45), ylim=(-1.25, 0.95), xticks=[], yticks=[])
     axes.set_axis_off()
     axes.set_title("One training step, and the dtype of each part")
     sizes = sorted({fmt.bits for _, fmt in parts}, reverse=True)

@@ -34,9 +34,9 @@ def test_title_labels_and_words(draw, case):
     figure = picture.figure
     titles = [axes.get_title(loc) for axes in figure.axes for loc in ("left", "center", "right")]
     assert any(titles) or figure.get_suptitle()
-    for axes in figure.axes:
+    for axes in (axes for axes in figure.axes if axes.axison):  # a diagram or a map has no scale to name
         below = axes.get_subplotspec().is_last_row()
-        assert axes.get_xlabel() or not below or not axes.axison
+        assert axes.get_xlabel() or not below
         rows = [label.get_text() for label in axes.get_yticklabels()]
         assert axes.get_ylabel() or not rows or not any(map(NUMBER.match, rows))  # rows that are named need no label
     assert len(picture.alt) > 40
