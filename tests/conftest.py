@@ -1,13 +1,17 @@
-"""What every test shares: a private home for progress, no log lines from TensorFlow, `full` tests only when asked for."""
+"""What every test shares: a private home for progress, no log lines from TensorFlow, `full` tests only if asked for."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "agg")
+
+# Markers of tests that need a system package, which CI must have.
+SYSTEM_PACKAGES = {"browser"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,6 +25,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "full" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a missing system package may not pass as a skip: there nobody would notice that a test never runs."""
+    report = yield
+    asked_for = "full" not in item.keywords or item.config.getoption("--full")
+    if report.skipped and os.environ.get("AMPCOURSE_CI") and asked_for and SYSTEM_PACKAGES & set(item.keywords):
+        report.outcome, report.longrepr = "failed", f"skipped, which CI does not allow: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ import nbformat
 ROOT = Path(__file__).resolve().parent.parent
 CELL_METADATA = ("tags", "nbgrader", "editable", "deletable")
 NOTEBOOK_METADATA = {
-    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
 
