@@ -23,6 +23,8 @@ HIDDEN = (64, 64, 8)
 """Units of the hidden layers; the last is the code that the whole picture has to pass through."""
 LEARNING_RATE = 2e-3
 BATCH = 256
+FEW = 16
+"""Up to so many steps run faster as they are than compiled into a graph."""
 POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
 
 
@@ -145,15 +147,20 @@ class Run:
     trace: ScaleTrace | None = field(default=None)
 
 
-def train(policy: str, loss_scaling: keras.optimizers.Optimizer | bool = False, epochs: int = 20, seed: int = 0) -> Run:
-    """Train a `density_model` with Adam on `density_maps()`, the batches in an order that the seed decides.
+def train(policy: str, loss_scaling: keras.optimizers.Optimizer | bool = False, steps: int = 160, seed: int = 0) -> Run:
+    """Train a `density_model` with Adam on `density_maps()`, in batches of 256 whose order the seed decides.
 
     Args:
         policy: one of `POLICIES`.
         loss_scaling: True wraps Adam in Keras's LossScaleOptimizer as it is; or give a LossScaleOptimizer of your own.
-        epochs: times to go through the 2,048 pictures; 8 steps each.
+        steps: batches to train on; 8 of them are all of the pictures once.
         seed: of the variables and of the order.
+
+    Raises:
+        ValueError: for fewer than one step, or an unknown policy.
     """
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, not {steps}.")
     import keras
     import tensorflow as tf
 
@@ -165,7 +172,6 @@ def train(policy: str, loss_scaling: keras.optimizers.Optimizer | bool = False, 
     optimizer.build(model.trainable_variables)
     scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
-    @tf.function
     def step(inputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         scale = tf.identity(optimizer.dynamic_scale.value) if scaled else tf.constant(1.0)
         with tf.GradientTape() as tape:
@@ -175,18 +181,19 @@ def train(policy: str, loss_scaling: keras.optimizers.Optimizer | bool = False, 
         optimizer.apply(tape.gradient(scaled_loss, variables), variables)
         return loss, scale
 
+    take = tf.function(step) if steps > FEW else step
     losses, scales, made = [], [], [0]
     kernels = [layer.kernel for layer in model.layers[:-1]]
     before: list[np.ndarray] = []
     rng = np.random.default_rng(seed)
-    for _ in range(epochs):
-        for batch in rng.permutation(len(x)).reshape(-1, BATCH):
-            if len(losses) == epochs * (len(x) // BATCH) - 1:
-                before = [kernel.numpy() for kernel in kernels]
-            loss, scale = step(x[batch], y[batch])
-            losses.append(float(loss))
-            scales.append(float(scale))
-            made.append(int(optimizer.iterations))
+    orders = [rng.permutation(len(x)).reshape(-1, BATCH) for _ in range(-(-steps * BATCH // len(x)))]
+    for batch in np.concatenate(orders)[:steps]:
+        if len(losses) == steps - 1:
+            before = [kernel.numpy() for kernel in kernels]
+        loss, scale = take(x[batch], y[batch])
+        losses.append(float(loss))
+        scales.append(float(scale))
+        made.append(int(optimizer.iterations))
     trace = ScaleTrace(np.array(scales), np.diff(made) > 0, float(optimizer.dynamic_scale)) if scaled else None
     last_update = [kernel.numpy() - old for kernel, old in zip(kernels, before, strict=True)]
     return Run(model, np.array(losses), made[-1], last_update, trace)

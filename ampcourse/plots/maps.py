@@ -32,21 +32,16 @@ def map_rows(rows: Mapping[str, Any], shape: tuple[int, int] = (28, 28), title: 
     if not 1 <= len(stacks) <= LONGEST or len(sizes) != 1 or not 1 <= max(sizes) <= LONGEST:
         raise ValueError(f"Give from one to {LONGEST} rows, each with the same number of maps, {LONGEST} at most.")
     count, (first, *others) = max(sizes), stacks
-    height = 0.45 + len(stacks) * 0.95
-    figure = new_figure(
-        8.0,
-        height,
-        {"left": 0.2, "right": 0.98, "bottom": 0.02, "top": 1 - 0.4 / height, "wspace": 0.05, "hspace": 0.05},
-    )
-    grid = figure.subplots(len(stacks), count, squeeze=False)
-    for line, (name, maps) in zip(grid, stacks.items(), strict=True):
-        for axes, image, target in zip(line, maps, stacks[first], strict=True):
-            axes.imshow(image, cmap="Greys", vmin=0, vmax=target.max() or 1.0, interpolation="nearest")
-            axes.set(xticks=[], yticks=[])
-            axes.set_axis_off()
-        label = name.replace(", ", ",\n")
-        line[0].text(-0.12, 0.5, label, transform=line[0].transAxes, ha="right", va="center")
-    figure.suptitle(title or "Maps", x=0.02, ha="left", fontsize=13)
+    tallest = stacks[first].max(axis=(1, 2), keepdims=True)
+    sheet = np.vstack([np.hstack(_framed(maps / np.where(tallest > 0, tallest, 1))) for maps in stacks.values()])
+    figure = new_figure(8.0, 1.1 + 6.4 * len(sheet) / len(sheet[0]))
+    axes = figure.subplots()
+    axes.imshow(sheet, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
+    axes.set(xlabel="map", xticks=_middles(count, shape[1]), xticklabels=range(1, count + 1))
+    axes.set_yticks(_middles(len(stacks), shape[0]), [name.replace(", ", ",\n") for name in stacks])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_title(title or "Maps")
     alike = [f"{name} {_correlation(stacks[first], stacks[name])}" for name in others]
     compared = f" Correlation with the first row: {'; '.join(alike)}." if alike else ""
     return Picture(figure, f"{title or 'Maps'}: {len(stacks)} rows of {count}, the first is {first}.{compared}")
@@ -61,6 +56,16 @@ def _maps(maps: Any, shape: tuple[int, int], name: str) -> np.ndarray:
     if array.ndim != 3 or not np.isfinite(array).all():
         raise ValueError(f"'{name}' must hold finite maps of {shape[0]} by {shape[1]}, not shape {np.shape(maps)}.")
     return array
+
+
+def _framed(maps: np.ndarray) -> np.ndarray:
+    """Each map with a white margin of one pixel."""
+    return np.pad(maps, ((0, 0), (1, 1), (1, 1)))
+
+
+def _middles(count: int, size: int) -> list[float]:
+    """Where the middles of framed maps lie, in pixels."""
+    return [(number + 0.5) * (size + 2) - 0.5 for number in range(count)]
 
 
 def _correlation(wanted: np.ndarray, got: np.ndarray) -> str:

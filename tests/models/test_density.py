@@ -69,20 +69,27 @@ def test_a_run_counts_what_was_applied_and_what_was_skipped():
     import keras
 
     high = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(1e-3), initial_scale=2.0**37)
-    run = density.train("mixed_float16", high, epochs=1)
-    assert run.losses.size == 8
+    run = density.train("mixed_float16", high, steps=20)
+    assert run.losses.size == 20
     assert run.trace.skipped >= 1
-    assert run.iterations == 8 - run.trace.skipped == int(run.trace.applied.sum())
+    assert run.iterations == 20 - run.trace.skipped == int(run.trace.applied.sum())
     assert run.trace.scales[0] == 2.0**37
     assert run.trace.final_scale == run.trace.scales[0] / 2**run.trace.skipped
     assert [u.shape for u in run.last_update] == [(196, 64), (64, 64), (64, 8)]
 
 
 def test_runs_repeat_and_have_no_trace_without_scaling():
-    one, two = (density.train("float32", epochs=1) for _ in range(2))
+    one, two = (density.train("float32", steps=9) for _ in range(2))
     np.testing.assert_allclose(one.losses, two.losses, rtol=1e-5)
+    compiled = density.train("float32", steps=density.FEW + 1)
+    np.testing.assert_allclose(one.losses, compiled.losses[:9], rtol=1e-4)
     assert one.trace is None
-    assert one.iterations == 8
+    assert one.iterations == 9
+
+
+def test_a_run_has_steps():
+    with pytest.raises(ValueError, match="at least 1"):
+        density.train("float32", steps=0)
 
 
 def test_explained_is_one_for_perfect_and_zero_for_the_mean():
