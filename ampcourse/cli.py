@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -48,6 +49,7 @@ class Commands(click.Group):
         sys.exit(self._run(*args, **extra))
 
     def _run(self, *args: Any, **extra: Any) -> int:
+        faults.stand_in_for_closed_streams()
         if isinstance(sys.stdout, io.TextIOWrapper):  # a file name that the terminal cannot show must not stop us
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
@@ -65,6 +67,45 @@ class Commands(click.Group):
             return error.exit_code
         except (Exception, KeyboardInterrupt) as error:
             return faults.explain(error)
+
+
+class Place(click.Path):
+    """A file or folder. An empty name, as from a variable that is not set, would silently mean the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, readable=False)  # the commands say better what is wrong
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, with "~" replaced (no shell does that in --out=~/x); an empty one is a usage error."""
+        if not str(value).strip():
+            named = param.metavar or param.name if param else "path"
+            raise click.UsageError(f"The name given for {str(named).strip('[]')} is empty: give a path.", ctx)
+        try:
+            return super().convert(value, param, ctx).expanduser()
+        except RuntimeError:
+            raise click.UsageError(f"'{value}' begins with the name of a user who is not known here.", ctx) from None
+
+
+class Whole(click.IntRange):
+    """A whole number; click's own name for it, "integer range", is none that users know."""
+
+    name = "whole number"
+
+
+class Seconds(click.FloatRange):
+    """A time limit from one second to a day."""
+
+    name = "number of seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=1, max=86_400)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds; NaN, which lies in every range for click, is refused."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
+        return seconds
 
 
 class LessonName(click.ParamType):
@@ -90,11 +131,15 @@ class LessonName(click.ParamType):
         raise click.UsageError(sentence, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The slugs that begin with what was typed."""
-        from ampcourse.course import load_course
+        """The slugs that begin with what was typed; none, and no word, where the course cannot be read."""
+        from ampcourse.course import CourseError, load_course
 
+        try:
+            known = load_course().lessons
+        except CourseError:
+            return []
         taken = set(ctx.params.get(param.name or "") or ())
-        lessons = (lesson for lesson in load_course().lessons if lesson.slug not in taken)
+        lessons = (lesson for lesson in known if lesson.slug not in taken)
         return [CompletionItem(x.slug, help=x.title) for x in lessons if x.slug.startswith(incomplete)]
 
 
@@ -151,7 +196,7 @@ def doctor(no_measure: bool, as_json: bool) -> int:
 
 
 @main.command(short_help="Put the lessons into a folder, or update them there.")
-@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("ampcourse-lessons"))
+@click.argument("folder", metavar="[DIR]", type=Place(), default=Path("ampcourse-lessons"))
 def start(folder: Path) -> int:
     """Put the lessons' notebooks into DIR (default: ./ampcourse-lessons), or bring them up to date.
 
@@ -172,11 +217,11 @@ def start(folder: Path) -> int:
 
 
 @main.command(short_help="Run a whole notebook and say what is right.")
-@click.argument("notebook", metavar="NOTEBOOK", type=click.Path(path_type=Path))
+@click.argument("notebook", metavar="NOTEBOOK", type=Place())
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=1),
+    type=Seconds(),
     help="Stop a cell after this time (default: 60, or what the lesson needs); the whole notebook after five times it.",
 )
 def check(notebook: Path, timeout: float | None) -> int:
@@ -224,17 +269,17 @@ def progress(as_json: bool) -> int:
 @click.option(
     "--profile", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True, help="What the notebooks run on."
 )
-@click.option("--jobs", metavar="N", type=click.IntRange(min=1), help="Notebooks at a time; default: by cores.")
+@click.option("--jobs", metavar="N", type=Whole(min=1), help="Notebooks at a time; default: by cores.")
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=Place(),
     default=Path("results"),
     show_default=True,
     help="Where the executed notebooks, results.json and the reports go.",
 )
 @click.option("--fresh", is_flag=True, help="Run again what already ran well in DIR.")
-@click.option("--seed", metavar="N", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
+@click.option("--seed", metavar="N", type=Whole(0, 2**32 - 1), default=0, show_default=True)
 def run(lessons: tuple[str, ...], profile: str, jobs: int | None, out: Path, fresh: bool, seed: int) -> int:
     """Run lessons (default: all) and compare their results with the ranges that the course expects.
 
@@ -275,11 +320,11 @@ def release(lessons: tuple[str, ...]) -> int:
 
 
 @main.command(short_help="Print the Tab completion script of your shell.")
-@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.argument("shell", metavar="[SHELL]", type=click.Choice(SHELLS), required=False)
 def completion(shell: str | None) -> int:
     """Print the script that teaches your shell to complete ampcourse with the Tab key.
 
-    Without an argument, the shell is taken from the environment variable SHELL.
+    SHELL is bash, zsh or fish; without it, the shell is taken from the environment variable SHELL.
 
     \b
     Examples:

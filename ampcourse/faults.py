@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from ampcourse import terminal
 from ampcourse.course import UserError
 
 MISTAKE, USAGE, INTERRUPTED, OURS = 1, 2, 130, 70
@@ -32,11 +33,21 @@ def explain(error: BaseException) -> int:
         tell(f"Error: The package '{error.name}' is missing here: 'ampcourse doctor' says what to install.")
         return MISTAKE
     if isinstance(error, OSError) and error.errno is not None:
+        if error.errno == errno.ENOENT and not _here():
+            tell("Error: The folder that you are in was deleted: change to another one.")
+            return MISTAKE
         where = f"'{error.filename}': " if error.filename else ""
         tell(f"Error: {where}{os.strerror(error.errno)}{_remedy(error)}.")
         return MISTAKE
     tell(f"Error: {_unexpected(error)}")
     return OURS
+
+
+def stand_in_for_closed_streams() -> None:
+    """Where the caller has closed stdout or stderr, let what is written there vanish, as it does from `print`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 it stays open
 
 
 def _give_up_on_output_that_fails() -> None:
@@ -49,15 +60,23 @@ def _give_up_on_output_that_fails() -> None:
 
 
 def tell(text: str) -> None:
-    """Write to stderr; with nobody there to read it, do nothing."""
+    """Write one line to stderr, without control characters; with nobody there to read it, do nothing."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(terminal.clean(text) + "\n")
         sys.stderr.flush()
 
 
 def sentence(error: BaseException) -> str:
     """The error's text on one line."""
     return " ".join(str(error).split())
+
+
+def _here() -> bool:
+    """Whether the current folder still exists."""
+    try:
+        return bool(Path.cwd())
+    except OSError:
+        return False
 
 
 def _remedy(error: OSError) -> str:
@@ -97,5 +116,14 @@ def _log_folders() -> list[Path]:
 
     import platformdirs
 
-    home = os.environ.get("AMPCOURSE_HOME")
-    return [Path(home) if home else Path(platformdirs.user_log_dir("ampcourse")), Path(tempfile.gettempdir())]
+    ours = home() if os.environ.get("AMPCOURSE_HOME") else Path(platformdirs.user_log_dir("ampcourse"))
+    return [folder for folder in (ours, Path(tempfile.gettempdir())) if folder is not None]
+
+
+def home() -> Path | None:
+    """The folder that AMPCOURSE_HOME names; None where it is not set, or is that of a user who does not exist."""
+    named = os.environ.get("AMPCOURSE_HOME")
+    try:
+        return Path(named).expanduser() if named else None
+    except RuntimeError:
+        return None

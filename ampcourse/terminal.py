@@ -50,12 +50,17 @@ def say(text: str = "") -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table: framed and coloured on a terminal, aligned plain text elsewhere; words carry every status."""
+    """Print a table: framed and coloured on a terminal, aligned plain text elsewhere; words carry every status.
+
+    A column without a word takes no room, and words that do not fit into a narrow terminal are folded, never cut off.
+    """
     cells = [[clean(cell) for cell in row] for row in rows]
+    worded = [i for i, column in enumerate(columns) if column or any(row[i] for row in cells)]
+    columns, cells = [columns[i] for i in worded], [[row[i] for i in worded] for row in cells]
     if is_terminal():
         _framed(columns, cells)
         return
-    lines = [list(columns), *cells]
+    lines = [columns, *cells]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     for line in lines:
         say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
@@ -69,7 +74,7 @@ def _framed(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     framed = Table(box=box.SIMPLE_HEAD)
     for column in columns:
-        framed.add_column(Text(column))
+        framed.add_column(Text(column), overflow="fold")
     for row in rows:
         framed.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     Console(file=sys.stdout).print(framed)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+from ampcourse import faults
+
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
 
 # Taught by name in the lessons, whose numbers and calls belong to these versions.
@@ -160,8 +162,18 @@ def progress_finding() -> Finding:
     """Whether the checks can remember what a learner has done."""
     import platformdirs
 
-    folder = Path(os.environ.get("AMPCOURSE_HOME") or platformdirs.user_data_dir("ampcourse"))
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    if there.is_dir() and os.access(there, os.W_OK):
+    named = os.environ.get("AMPCOURSE_HOME")
+    folder = faults.home() if named else Path(platformdirs.user_data_dir("ampcourse"))
+    if folder is not None and _writable(folder):
         return Finding("progress", OK, f"kept in {folder}")
-    return Finding("progress", WARNING, f"cannot be kept: {folder} is not writable", "Name another in AMPCOURSE_HOME.")
+    where = folder or named
+    return Finding("progress", WARNING, f"cannot be kept: {where} is not writable", "Name another in AMPCOURSE_HOME.")
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a folder, or the nearest that exists above it, can be written."""
+    try:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        return there.is_dir() and os.access(there, os.W_OK)
+    except OSError:  # something on the way must not even be looked into
+        return False

@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ampcourse
+from ampcourse import terminal
 from ampcourse.cli import main
-from ampcourse.course import UserError, load_course
+from ampcourse.course import CourseError, UserError, load_course
 
 COMMANDS = list(main.commands)
 SLUGS = [lesson.slug for lesson in load_course().lessons]
@@ -84,13 +85,23 @@ MISTYPED = {
     "check": "NOTEBOOK",
     "check a.ipynb b.ipynb": "b.ipynb",
     "check a.ipynb --timeout 0": "--timeout",
+    "check a.ipynb --timeout nan": "--timeout",
+    "check a.ipynb --timeout inf": "--timeout",
+    "check a.ipynb --timeout soon": "valid number of seconds",
+    "check ''": "NOTEBOOK is empty",
+    "start ''": "DIR is empty",
+    "start ' '": "DIR is empty",
+    "run --out=": "DIR is empty",
+    "start ~no_such_user/x": "a user who is not known here",
+    "run --out=~no_such_user/x": "a user who is not known here",
+    "'two\nlines \x1b[31m'": "There is no command 'two lines \N{REPLACEMENT CHARACTER}[31m'",
     "completion tcsh": "'bash', 'zsh', 'fish'",
 }
 
 
 @pytest.mark.parametrize("line", MISTYPED)
 def test_a_mistyped_line_gets_a_sentence_and_exit_code_2(line: str) -> None:
-    said = call(*line.split())
+    said = call(*shlex.split(line))
     assert said.exit_code == 2
     assert said.stdout == ""
     sentence, see = said.stderr.splitlines()
@@ -200,6 +211,42 @@ def test_a_full_disk_under_our_output_is_one_sentence() -> None:
     assert done.stderr == "Error: No space left on device; free some space and try again.\n"
 
 
+@pytest.mark.parametrize(("line", "code"), [("--help", 0), ("progress", 0), ("progres", 2), ("check nowhere.ipynb", 1)])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_exit_code_and_bring_no_traceback(line: str, code: int, closed: str) -> None:
+    shell = f"{shlex.quote(sys.executable)} -m ampcourse.cli {line} {closed}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("Error: ") if code and closed == ">&-" else not done.stderr
+
+
+def test_a_current_folder_that_was_deleted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    said = call("start")
+    assert said.exit_code == 1
+    assert said.stderr == "Error: The folder that you are in was deleted: change to another one.\n"
+
+
+def test_a_home_of_nobody_gets_no_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AMPCOURSE_HOME", "~no_such_user/x")
+    fail_with(monkeypatch, RuntimeError("x"))
+    assert call("progress").exit_code == 70
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tilde_that_no_shell_replaced_means_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("ampcourse.reproduce.run.run_course", lambda lessons, out, **_: seen.append(out) or {}["end"])
+    call("run", "--out=~/results")
+    assert seen == [tmp_path / "results"]
+
+
 def test_real_mistakes_show_no_traceback() -> None:
     for arguments, code in ((["check", "/nowhere/x.ipynb"], 1), (["stat"], 2), (["start", "/dev/null"], 1)):
         done = real(*arguments)
@@ -207,6 +254,23 @@ def test_real_mistakes_show_no_traceback() -> None:
         assert done.stdout == ""
         assert done.stderr.startswith("Error: ")
         assert "Traceback" not in done.stderr
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 200])
+def test_a_narrow_terminal_cuts_no_word_off(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ampcourse.terminal.is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    terminal.table(("exercise", "outcome", ""), [("start_here.fraction_changed", "not_attempted", "")])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert sorted("".join(lines).replace("\u2500", "").replace(" ", "")) == sorted(
+        "exerciseoutcomestart_here.fraction_changednot_attempted"
+    )
 
 
 # --- completion ---------------------------------------------------------------------------------------
@@ -231,6 +295,16 @@ def test_each_shell_is_told_the_candidates(shell: str) -> None:
     assert candidates(shell, "ampcourse pro") == ["progress"]
     assert candidates(shell, "ampcourse run ") == SLUGS
     assert candidates(shell, "ampcourse release 01") == ["01_fp16_range"]
+
+
+def test_a_course_that_cannot_be_read_does_not_disturb_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_course() -> None:
+        raise CourseError("broken")
+
+    monkeypatch.setattr("ampcourse.course.load_course", load_course)
+    environment = {"_AMPCOURSE_COMPLETE": "bash_complete", "COMP_WORDS": "ampcourse run 0", "COMP_CWORD": "2"}
+    said = CliRunner().invoke(main, [], env=environment, prog_name="ampcourse")
+    assert (said.stdout.strip(), said.stderr) == ("", "")
 
 
 def test_lessons_already_named_are_not_offered_again_and_options_are() -> None:

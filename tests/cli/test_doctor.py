@@ -229,6 +229,8 @@ def test_a_folder_that_refuses_progress_is_a_warning(tmp_path: Path, monkeypatch
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AMPCOURSE_HOME", str(tmp_path / "file" / "below"))
     assert environment.progress_finding().status == WARNING
+    monkeypatch.setenv("AMPCOURSE_HOME", "~no_such_user/x")
+    assert environment.progress_finding().status == WARNING
     monkeypatch.setenv("AMPCOURSE_HOME", str(tmp_path / "new"))
     assert environment.progress_finding().status == "ok"
 
