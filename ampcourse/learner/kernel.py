@@ -171,5 +171,5 @@ async def _interrupt(client: _Client, manager: AsyncKernelManager) -> bool:
 def _one_line(name: str, text: str) -> str:
     if name == "StdinNotImplementedError":
         return "asks for input(), which nobody can give here"
-    line = " ".join(f"{name}: {text[:300]}".split())
+    line = " ".join(f"{name}: {text[:300]}".split()).rstrip(".:")
     return line if len(line) <= 200 else line[:199] + "…"

@@ -66,7 +66,7 @@ def read_cells(path: Path) -> list[Cell]:
         raise NotebookError(f"'{path}' is not a notebook: {_instead(text, error)}.") from None
     try:
         return [_cell(cell) for cell in _raw_cells(content)]
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise NotebookError(f"'{path}' is not a notebook: its content has another shape.") from None
 
 

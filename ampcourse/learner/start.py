@@ -55,7 +55,7 @@ def start(folder: Path, course: Course | None = None) -> Started:
         CourseError: if the course lacks a notebook that learners should get.
     """
     course = course or load_course()
-    folder = Path(folder).expanduser()
+    folder = Path(folder)
     _usable(folder, course)
     wanted = _handouts(course)
     try:
@@ -67,7 +67,8 @@ def start(folder: Path, course: Course | None = None) -> Started:
             files[ledger.NAME] = ledger.write(remembered)
         _write(folder, files)
     except OSError as error:
-        where = error.filename or folder
+        where = Path(error.filename or folder)
+        where = where.parent if where.suffix == ".part" else where  # a name of ours means nothing to the user
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise StartError(f"'{where}' cannot be used ({reason}): nothing was changed; choose another folder.") from None
     return Started(folder, steps)

@@ -213,6 +213,8 @@ def test_a_value_instead_of_a_function_is_wrong(solved: NotebookNode, run: Calla
 
 
 FAILING = {
+    "raise ValueError": "ValueError.",
+    "raise ValueError('ends here.')": "ends here.",
     "input('your name? ')": "input()",
     "1 / 0": "ZeroDivisionError",
     "def broken(:": "SyntaxError",
@@ -231,6 +233,7 @@ def test_cells_that_fail_are_named_and_the_rest_runs(solved: NotebookNode, run: 
         assert trouble.startswith(f"Cell {4 + number} ")
         assert says in trouble
         assert len(trouble) < 400
+        assert trouble.endswith(".") and trouble[-2] not in ".:"
 
 
 def test_what_is_no_trouble(solved: NotebookNode, run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,6 +311,11 @@ NOT_NOTEBOOKS = {
     "cells are text": ('{"nbformat": 4, "cells": "none"}', "another shape"),
     "source is a number": ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": 3}]}', "another shape"),
     "version is a word": ('{"nbformat": "new", "cells": []}', "another shape"),
+    "version is infinite": ('{"nbformat": Infinity, "cells": []}', "another shape"),
+    "points without end": (
+        f'{{"cells": [{{"cell_type": "code", "source": "", "metadata": {{"nbgrader": {{"points": 1{"0" * 400}}}}}}}]}}',
+        "another shape",
+    ),
     "deep": ("[" * 100_000, "damaged"),
     "long number": ("1" * 10_000, "damaged"),
     "another notebook": (WHOLE, "not a lesson"),
