@@ -133,7 +133,7 @@ def load_course(root: Path | None = None) -> Course:
         course = Course(str(content["course"]["title"]), root, lessons)
     except KeyError as error:
         raise CourseError(f"'{path}' lacks the entry {error}.") from None
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CourseError(f"'{path}' has an entry of the wrong kind: {error}.") from None
     _agree(course, path)
     return course
@@ -151,11 +151,19 @@ def _lesson(entry: Mapping[str, Any]) -> Lesson:
         minutes=int(entry["minutes"]),
         prerequisites=tuple(entry.get("prerequisites", ())),
         points=float(entry["points"]),
-        cpu_seconds=float(entry["cpu_seconds"]),
-        gpu_seconds=float(entry["gpu_seconds"]),
+        cpu_seconds=_seconds(entry, "cpu_seconds"),
+        gpu_seconds=_seconds(entry, "gpu_seconds"),
         results=tuple(_expected(result) for result in entry.get("result", ())),
         bfloat16_heavy=bool(entry.get("bfloat16_heavy", False)),
     )
+
+
+def _seconds(entry: Mapping[str, Any], name: str) -> float:
+    """A time that a machine can take; a run is stopped after twice that."""
+    seconds = float(entry[name])
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{name} is {seconds:g}, not a time above 0")
+    return seconds
 
 
 def _expected(entry: Mapping[str, Any]) -> Expected:
@@ -171,6 +179,8 @@ def _expected(entry: Mapping[str, Any]) -> Expected:
 def _agree(course: Course, path: Path) -> None:
     """What single entries cannot show: slugs twice, results twice, prerequisites that come later or never."""
     seen: set[str] = set()
+    if not course.lessons:
+        raise CourseError(f"'{path}' has no lesson.")
     for lesson in course.lessons:
         if lesson.slug in seen:
             raise CourseError(f"'{path}' has the lesson '{lesson.slug}' twice.")

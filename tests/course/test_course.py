@@ -84,12 +84,23 @@ def test_a_result_is_held_only_inside_its_range(value, held):
         (lesson("00_a", more='[[lesson.result]]\nname = "r"\nprofiles = ["tpu"]\n'), "unknown profile 'tpu'"),
         (lesson("00_a", more='[[lesson.result]]\nname = "r"\n[[lesson.result]]\nname = "r"\n'), "expects 'r' twice"),
         (lesson("00_a").replace("minutes = 5", 'minutes = "five"'), "entry of the wrong kind"),
+        (lesson("00_a").replace("minutes = 5", "minutes = inf"), "entry of the wrong kind"),
+        (lesson("00_a").replace("points = 3", f"points = 1{'0' * 400}"), "entry of the wrong kind"),
+        *(
+            (lesson("00_a").replace("cpu_seconds = 30", f"cpu_seconds = {number}"), "cpu_seconds is .*, not a time")
+            for number in ("0", "-1", "nan", "inf")
+        ),
     ],
 )
 def test_a_faulty_file_gets_one_sentence(tmp_path, text, says):
     with pytest.raises(CourseError, match=says) as caught:
         course(tmp_path, text, head='[course]\ntitle = "C"\n' if text != "[course" else "")
     assert "\n" not in str(caught.value).strip() or "cannot be read" in str(caught.value)
+
+
+def test_a_course_without_lessons_is_none(tmp_path):
+    with pytest.raises(CourseError, match="has no lesson"):
+        course(tmp_path, head='lesson = []\n[course]\ntitle = "C"\n')
 
 
 def test_a_missing_file_says_where(tmp_path):
