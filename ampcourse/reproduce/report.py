@@ -118,7 +118,9 @@ def markdown(report: Report) -> str:
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     def line(cells: tuple[str, ...]) -> str:
-        return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+        # A "<" would begin a tag and hide what follows, as in <tf.Tensor ...>.
+        plain = (" ".join(cell.split()).replace("|", "\\|").replace("<", "&lt;") for cell in cells)
+        return f"| {' | '.join(plain)} |"
 
     return ["", line(head), "|" + " --- |" * len(head), *map(line, rows)]
 

@@ -113,7 +113,7 @@ class _Run:
         """The report as it stands before anything ran: kept, impossible, or not started yet."""
         rows = []
         for lesson in self.lessons:
-            row = NotebookResult(lesson.slug, lesson.title, "skipped", reason="It was not started.")
+            row = NotebookResult(lesson.slug, lesson.title, "skipped", reason="It had not ended when this was written.")
             if lesson.slug in faults:
                 row = replace(row, status="failed", reason=faults[lesson.slug])
             elif not self.fresh:

@@ -77,6 +77,7 @@ def test_kernels_end_when_the_head_is_killed(running):
     assert _until(lambda: not scratch.parent.exists())
     content = json.loads((out / "results.json").read_text())
     assert [one["status"] for one in content["notebooks"]] == ["ok", "skipped", "skipped"]
+    assert all("started" not in one["reason"] for one in content["notebooks"])  # the second one was
 
 
 def _until(true, seconds=60.0):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ampcourse.reproduce import executed
 from ampcourse.reproduce.display import Display
 from ampcourse.reproduce.equations import picture
 from ampcourse.reproduce.pages import write_page
+from ampcourse.reproduce.report import markdown
 from ampcourse.reproduce.results import NotebookResult
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
@@ -168,9 +171,18 @@ def test_printed_text_is_escaped(pages):
 def test_markdown_has_the_same_table(report):
     text = (report.out / "report.md").read_text("utf-8")
     assert "| 00_good | ok | " in text
-    assert "| x <b>\\| | 1.5 ms | 1 to 2 | held |  |" in text
+    assert "| x &lt;b>\\| | 1.5 ms | 1 to 2 | held |  |" in text
     assert "| y | nan | 0 to 1 | not held | not a number |" in text
     assert "| python | " in text
+
+
+def test_markdown_hides_nothing_between_angle_brackets_or_bars(report):
+    said = "TypeError: <tf.Tensor: shape=()> | <script>"
+    row = NotebookResult("00_a", "A", "failed", reason=said)
+    line = next(one for one in markdown(replace(report, notebooks=(row,))).splitlines() if "TypeError" in one)
+    assert re.sub(r"\\(.)", r"\1", html.unescape(line)).count(said) == 1
+    assert "<" not in line
+    assert len(re.findall(r"(?<!\\)\|", line)) == 6
 
 
 def test_a_page_that_its_process_did_not_write_is_written_by_the_report(tiny, report, tmp_path):
