@@ -62,6 +62,18 @@ megabytes = Exercise(
             "Those are megabits, eight times too many: a byte has 8 bits.",
         ),
         Mistake(
+            lambda shape, bits: _megabytes(shape, bits, per_byte=1 / 8),
+            "You multiply by 8. Dividing bits by 8 gives bytes.",
+        ),
+        Mistake(
+            lambda shape, bits: _megabytes(shape, bits, unit=1e3),
+            "Those are kilobytes. A megabyte is a thousand of them.",
+        ),
+        Mistake(
+            lambda shape, bits: math.prod(shape) * bits // 8 // 10**6,
+            "You lose what comes after the decimal point: // drops the remainder. Use / instead.",
+        ),
+        Mistake(
             lambda shape, bits: _megabytes(shape, bits, unit=1),
             "Those are bytes. A megabyte is a million of them.",
         ),
@@ -138,6 +150,14 @@ fraction_changed = Exercise(
             "You count the numbers that change. Divide by how many there are to get a fraction.",
         ),
         Mistake(
+            lambda values: 100 * _changed(values),
+            "That is a percentage. The question is a fraction, from 0 to 1.",
+        ),
+        Mistake(
+            lambda values: values.astype(np.float16) != values,
+            "You say for each value whether it changes. The question is one number: the fraction that does.",
+        ),
+        Mistake(
             lambda values: np.mean(values.astype(np.float16) != np.float16(values)),
             "You compare float16 with float16, so nothing ever differs. Compare what was stored with the original.",
         ),
@@ -161,8 +181,8 @@ fraction_changed = Exercise(
         "Comparing two arrays with != gives an array of True and False, and np.mean of that is the fraction of True.",
     ),
     asks_for=("ampcourse.numerics.Format.round", "ampcourse.numerics.FLOAT16.round"),
-    insight="float16 holds every whole number up to 2,048. Beyond, some whole numbers are missing, and between whole "
-    "numbers it has always had gaps: lesson 01 says where.",
+    insight="float16 holds every whole number up to 2,048. Above that, some whole numbers are missing; and of the "
+    "numbers that are not whole, it holds only some at any size. Lesson 01 says which.",
 )
 
 EXERCISES = (megabytes, fraction_changed)

@@ -39,9 +39,10 @@ def _decoded(
     subnormal: Callable = lambda fraction: fraction * 2.0**-24,
     special: Callable = lambda fraction, number: np.where(fraction == 0, np.inf, np.nan),
     signed: bool = True,
+    mask: int = 31,
 ) -> np.ndarray:
     """The rules of IEEE 754-2019, section 3.4; each argument is a rule that people get wrong."""
-    exponent, fraction = bits >> 10 & 31, bits & 1023
+    exponent, fraction = bits >> 10 & mask, bits & 1023
     number = 2.0 ** (exponent - bias) * (hidden + fraction / steps)
     value = np.where(exponent == 31, special(fraction, number), number)
     value = np.where(exponent == 0, subnormal(fraction), value)
@@ -131,6 +132,11 @@ decode = Exercise(
             "is the next power of two.",
         ),
         Mistake(
+            lambda bits: _decoded(bits, mask=63),
+            "Your exponent field still has the sign bit in front, so it comes out 32 too large for negative numbers: "
+            "keep its five bits only, (bits >> 10) & 31.",
+        ),
+        Mistake(
             lambda bits: _decoded(bits, signed=False),
             "The sign is missing: the leftmost bit, worth 2**15 in the pattern, makes the value negative.",
         ),
@@ -200,8 +206,26 @@ ulp = Exercise(
             "Right for normal numbers. Below 2**-14 the exponent stops falling: all subnormals share the gap 2**-24.",
         ),
         Mistake(
+            lambda x: _gap(x, floor=LEAST_NORMAL / 2),
+            "Right for normal numbers. Below them the exponent stays at -14, not -15: subnormals have the same gap as "
+            "the lowest binade of normal numbers.",
+        ),
+        Mistake(
             lambda x: _gap(x, np.ceil),
             "One binade too high: 1.5 lies in the binade that starts at 2**0, not 2**1. Round log2 down, not up.",
+        ),
+        Mistake(
+            lambda x: _gap(x, np.trunc),
+            "Right from 1 up. Below 1, log2 is negative, and cutting off what is after the decimal point (int, astype, "
+            "trunc) rounds it up, toward zero: use np.floor, which rounds down.",
+        ),
+        Mistake(
+            lambda x: np.where(x > 0, _gap(x), np.nan),
+            "Right for positive x. A negative number has no logarithm: take the magnitude first, np.abs(x).",
+        ),
+        Mistake(
+            lambda x: np.log2(_gap(x)),
+            "That is the exponent of the gap. The gap itself is 2.0 to that power.",
         ),
         Mistake(
             lambda x: _gap(x, np.round),
@@ -238,7 +262,7 @@ ulp = Exercise(
     hints=(
         "Between 1 and 2 there are 1,024 gaps. How many between 2 and 4, and how wide is each?",
         "Write |x| as m * 2**e with 1 <= m < 2. Only e matters, and the gap is 2**(e - 10).",
-        "np.floor(np.log2(np.abs(x))) gives e; it must not go below -14, so take np.maximum with that.",
+        "np.floor(np.log2(np.abs(x))) gives e. It must not go below -14: np.maximum(e, -14). Then 2.0 ** (... - 10).",
     ),
     asks_for=("ampcourse.numerics.Format.ulp", "ampcourse.numerics.FLOAT16.ulp", "ampcourse.numerics.Format.next_up"),
     insight="The gap depends on the binade only, and it never falls below 2**-24. Relative to x it stays between "

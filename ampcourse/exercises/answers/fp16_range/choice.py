@@ -130,6 +130,13 @@ choose_format = Exercise(
             "be half the least subnormal over `low`; compare that with the tolerance.",
         ),
         Mistake(
+            _first(
+                lambda f, low, high, tol: high <= f.largest and max(f.unit_roundoff, f.least_subnormal / low) <= tol
+            ),
+            "Too strict among subnormals: the gap there is the least subnormal, and the error of rounding is at most "
+            "half of it.",
+        ),
+        Mistake(
             _first(lambda f, low, high, tol: high <= f.largest and low >= f.least_normal and f.unit_roundoff <= tol),
             "You allow no subnormals at all. They are less precise, not lost: with a tolerance that is wide enough "
             "they will do.",
@@ -138,6 +145,11 @@ choose_format = Exercise(
             _first(lambda f, low, high, tol: high <= f.largest and _largest_error(f, low) * 2 <= tol),
             "Twice too strict: you use the gap where half the gap is the largest error. "
             "Compare the unit roundoff with the tolerance, not epsilon.",
+        ),
+        Mistake(
+            lambda low, high, tol: "float32",
+            "You return the last format that keeps the promise. The question is the first: leave the loop with "
+            "`return` as soon as one does.",
         ),
         Mistake(
             _first(lambda f, low, high, tol: high <= f.largest and low >= f.least_normal),

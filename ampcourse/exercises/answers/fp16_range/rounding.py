@@ -85,6 +85,14 @@ to_float16 = Exercise(
     also_right=(_rounded, _cast, _one_by_one, _cast_in_tensorflow),
     mistakes=(
         Mistake(
+            lambda x: _rounded(x, lambda gaps: np.floor(gaps + 0.5)),
+            "You round every tie up. Halfway between two neighbours the even one is taken: np.rint does that.",
+        ),
+        Mistake(
+            lambda x: _rounded(x, lambda gaps: np.ceil(gaps - 0.5)),
+            "You round every tie down. Halfway between two neighbours the even one is taken: np.rint does that.",
+        ),
+        Mistake(
             lambda x: _rounded(x, np.trunc),
             "You cut off what does not fit, toward zero. Rounding goes to the nearest of the two neighbours.",
         ),
@@ -119,6 +127,20 @@ to_float16 = Exercise(
             lambda x: _rounded(x, largest=LARGEST + 1e-9),
             "You overflow too early. Between 65504 and 65520 the nearest float16 value is still 65504; "
             "only from 65520 on is it infinity.",
+        ),
+        Mistake(
+            lambda x: _rounded(x, largest=np.nextafter(65520.0, np.inf)),
+            "At 65520 itself you return a number that float16 does not have. It is a tie, and the even neighbour is "
+            "beyond the largest value: infinity from 65520 on, not above it.",
+        ),
+        Mistake(
+            lambda x: np.where(x >= 65520, np.inf, _rounded(x, largest=np.inf)),
+            "Too large in magnitude is too large on the negative side, too: compare np.abs(x), and give the infinity "
+            "the sign of x.",
+        ),
+        Mistake(
+            lambda x: np.where(np.abs(x) >= 65520, np.inf, _rounded(x)),
+            "Your infinity is always positive. It has the sign of x: np.sign(x) * np.inf.",
         ),
         Mistake(
             lambda x: _rounded(x, largest=np.inf),

@@ -82,6 +82,26 @@ swamped = Exercise(
     ),
     mistakes=(
         Mistake(
+            lambda w, u: np.abs(u) <= _half_gap(w, u),
+            "Every update of exactly half a gap counts as lost for you. A tie goes to the even neighbour: "
+            "if w's own last bit is 1, the neighbour is the even one, and the weight moves.",
+        ),
+        Mistake(
+            lambda w, u: np.abs(u) < _half_gap(w, u),
+            "No update of exactly half a gap is lost for you. A tie goes to the even neighbour: "
+            "if w's own last bit is 0, the weight stays where it is.",
+        ),
+        Mistake(
+            lambda w, u: np.abs(u) <= _half_gap(w, u, narrow=False),
+            "Half the gap is the right measure inside a binade. Two cases are left. At exactly half a gap the even "
+            "neighbour wins, so a weight whose last bit is 1 moves. And below a power of two the gap is half as wide.",
+        ),
+        Mistake(
+            lambda w, u: np.abs(u) < _half_gap(w, u, narrow=False),
+            "Half the gap is the right measure inside a binade. Two cases are left. At exactly half a gap the even "
+            "neighbour wins, so a weight whose last bit is 0 stays. And below a power of two the gap is half as wide.",
+        ),
+        Mistake(
             lambda w, u: np.abs(w) >= 2048 * np.abs(u),
             "A fixed ratio of 2048 is too crude: it calls updates lost that change the weight. Where the ratio tips "
             "depends on the weight's significand and lies between 2048 and 4096; compare |u| with half the gap at w.",
@@ -97,18 +117,8 @@ swamped = Exercise(
             "so it does change the weight.",
         ),
         Mistake(
-            lambda w, u: np.abs(u) <= _half_gap(w, u),
-            "Every update of exactly half a gap counts as lost for you. A tie goes to the even neighbour: "
-            "if w's own last bit is 1, the neighbour is the even one, and the weight moves.",
-        ),
-        Mistake(
-            lambda w, u: np.abs(u) < _half_gap(w, u),
-            "No update of exactly half a gap is lost for you. A tie goes to the even neighbour: "
-            "if w's own last bit is 0, the weight stays where it is.",
-        ),
-        Mistake(
             lambda w, u: _by_the_gap(w, u, narrow=False),
-            "Right but for powers of two. Just below 2**e the gap is half of the gap above it, "
+            "Right except for powers of two. Just below 2**e the gap is half of the gap above it, "
             "so an update toward zero needs only half the size.",
         ),
         Mistake(
