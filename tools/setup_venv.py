@@ -160,13 +160,15 @@ def install_lock(files: list[str], fresh: bool) -> None:
     if fresh:
         clear_place()
         check_disk(size + 1)
-        make_venv()
-    STAMP.unlink(missing_ok=True)  # without it, an interrupted set-up is known for what it is
-    names = [name for file in files for name in re.findall(r"^\S+==", (ROOT / file).read_text("utf-8"), re.MULTILINE)]
-    print(f"Set-up: installing {' and '.join(files)} into .venv (about {size} GB, some minutes).", flush=True)
-    arguments = [part for name in files for part in ("-r", name)]
     try:
-        pip(["--require-hashes", "--no-deps", "--only-binary=:all:", *arguments], len(names))
+        if fresh:
+            make_venv()
+        STAMP.unlink(missing_ok=True)  # without it, an interrupted set-up is known for what it is
+        print(f"Set-up: installing {' and '.join(files)} into .venv (about {size} GB, some minutes).", flush=True)
+        text = "".join((ROOT / name).read_text("utf-8") for name in files)
+        arguments = [part for name in files for part in ("-r", name)]
+        packages = len(re.findall(r"^\S+==", text, re.MULTILINE))
+        pip(["--require-hashes", "--no-deps", "--only-binary=:all:", *arguments], packages)
     except BaseException:
         if fresh:  # a half-made environment may be the very thing that fills the disk
             shutil.rmtree(VENV, ignore_errors=True)
@@ -195,7 +197,6 @@ def make_venv() -> None:
     base = getattr(sys, "_base_executable", None) or sys.executable
     status, output = run([base, "-m", "venv", VENV], lambda line: None)
     if status:
-        shutil.rmtree(VENV, ignore_errors=True)
         raise Stop(cause(output) or f"Python's venv module failed: {last_line(output)}")
 
 
@@ -235,6 +236,7 @@ def run(command: list[str | Path], each_line: Callable[[str], None]) -> tuple[in
                 each_line(line)
         except BaseException:
             process.terminate()
+            process.wait()  # it must not go on writing where we are about to clear up
             raise
     return process.returncode, "".join(lines)
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -82,12 +83,21 @@ def serve(clone: Path, settings: dict[str, str], seconds: int) -> None:
                 part = os.read(server.stdout.fileno(), 65536) if ready else b""
                 assert part, f"JupyterLab did not start: {said.decode()}"
                 said += part
-            with urllib.request.urlopen(address[0].decode(), timeout=30) as page:
-                assert page.status == 200
-                assert b"jupyter-config-data" in page.read()
+            assert b"jupyter-config-data" in fetched(address[0].decode(), end)
         finally:
             os.killpg(server.pid, signal.SIGTERM)
     assert (clone / "learner" / "00_start_here.ipynb").is_file()
+
+
+def fetched(address: str, end: float) -> bytes:
+    """A page, once its server answers; on a busy machine that is some time after it has said where it listens."""
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=30) as page:
+                return page.read()
+        except urllib.error.URLError:
+            assert time.monotonic() < end, f"{address} does not answer"
+            time.sleep(0.5)
 
 
 def hand_in(clone: Path) -> None:
