@@ -23,7 +23,7 @@ from ampcourse.exercises.observers import call
 from ampcourse.exercises.quiet import quietly
 
 SEEDS = (0, 1, 2)
-SECONDS, SECONDS_TRAINING = 20.0, 300.0
+SECONDS, SECONDS_TRAINING = 30.0, 300.0
 """Time limits for observing one seed in self-study."""
 
 _ANSWERS = "ampcourse.exercises.answers"

@@ -164,11 +164,12 @@ def test_a_terminal_that_cannot_show_it_is_no_error(demo: ModuleType, monkeypatc
 
 CELLS = [
     "import ampcourse.exercises.answers as course\ncourse.__path__.append({folder!r})\n"
-    "import os, sys, warnings\nimport numpy as np\nfrom ampcourse import check, hint",
+    "import os, sys, warnings\nimport numpy as np\nfrom ampcourse import check, hint\n"
+    "import tensorflow as tf  # here, because on a busy machine it takes longer than an answer may",
     "def gap(x):\n    return 2.0 ** (np.floor(np.log2(np.maximum(np.abs(x), 2.0**-14))) - 10)",
     'check("demo.gap", gap)',
     "def gap(x):\n    warnings.warn('careful')\n    print('printed')\n    sys.stderr.write('python\\n')\n"
-    "    os.write(2, b'descriptor\\n')\n    import tensorflow as tf\n    tf.print('graph', output_stream=sys.stderr)\n"
+    "    os.write(2, b'descriptor\\n')\n    tf.print('graph', output_stream=sys.stderr)\n"
     "    return tf.constant(x)",
     'check("demo.gap", gap)',
     "def gap(x):\n    y = x + 1\n    return np.linalg.solve(y, x)  # my line",
