@@ -36,11 +36,13 @@ format: setup ## format the code and the notebooks
 	@$(IN_VENV) ruff format .
 	@$(IN_VENV) ruff check --fix .
 	@$(IN_VENV) python tools/notebooks.py
+	@$(IN_VENV) python tools/readme.py
 
 lint: setup ## check the code and the notebooks, change nothing
 	@$(IN_VENV) ruff format --check .
 	@$(IN_VENV) ruff check .
 	@$(IN_VENV) python tools/notebooks.py --check
+	@$(IN_VENV) python tools/readme.py --check
 
 release: setup ## make the learner's notebooks from the sources
 	@$(IN_VENV) ampcourse release $(ARGS)

@@ -173,7 +173,29 @@ def test_a_stranger_follows_the_readme_from_a_fresh_clone(tmp_path: Path) -> Non
 def test_the_table_of_lessons_is_that_of_the_course() -> None:
     lessons = tomllib.loads((ROOT / "notebooks" / "course.toml").read_text("utf-8"))["lesson"]
     rows = [f"| {entry['slug'][:2]} {entry['title']} | {entry['minutes']} | {entry['summary']} |" for entry in lessons]
-    assert re.findall(r"^\| \d\d .*", README, re.MULTILINE) == rows, "put these into README.md:\n" + "\n".join(rows)
+    assert re.findall(r"^\| \d\d .*", README, re.MULTILINE) == rows, "run make format"
+
+
+def test_a_changed_lesson_reaches_the_table(tmp_path: Path) -> None:
+    for name in ("README.md", "notebooks/course.toml", "tools/readme.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    course = tmp_path / "notebooks" / "course.toml"
+    course.write_text(course.read_text("utf-8").replace("minutes = ", "minutes = 9", 1), "utf-8")
+    before = (tmp_path / "README.md").read_text("utf-8")
+
+    def tool(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, tmp_path / "tools" / "readme.py", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    checked = tool("--check")
+    assert (checked.returncode, checked.stderr.count("\n")) == (1, 1)
+    assert (tmp_path / "README.md").read_text("utf-8") == before
+    assert tool().returncode == 0
+    assert tool("--check").returncode == 0
+    after = (tmp_path / "README.md").read_text("utf-8")
+    changed = [(old, new) for old, new in zip(before.splitlines(), after.splitlines(), strict=True) if old != new]
+    assert [new.split("|")[2].strip()[0] for _, new in changed] == ["9"]
 
 
 def test_the_words_of_the_picture_are_those_that_were_drawn_with_it() -> None:
