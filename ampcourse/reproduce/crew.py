@@ -114,6 +114,8 @@ class Crew:
     def _run(self, job: Job) -> Event:
         started, scratch = time.monotonic(), Path(job.scratch)
         processes.furnish(scratch)
+        # What an earlier run left must not pass for this one's, should its process die before it saves anything.
+        Path(job.target).unlink(missing_ok=True)
         job.save(scratch / "job.json")
         with (self._logs / f"{job.lesson}.log").open("wb") as log:
             process = self._start(job, scratch, log)

@@ -133,13 +133,20 @@ class _Run:
         return begun
 
     def _kept(self, lesson: Lesson) -> NotebookResult | None:
-        """An earlier run's result, if it was good and nothing that decides it has changed."""
+        """An earlier run's result, if it was good and nothing that decides it has changed.
+
+        A notebook that is not as a run leaves it, because somebody edited or damaged it, is not kept.
+        """
         notebook = executed.load(self._target(lesson))
-        note = notebook["metadata"].get("ampcourse", {}) if notebook else {}
-        if note.get("status") != "ok" or note.get("fingerprint") != self._fingerprint(lesson):
+        try:
+            note = notebook["metadata"]["ampcourse"] if notebook else {}
+            if note["status"] != "ok" or note["fingerprint"] != self._fingerprint(lesson):
+                return None
+            seconds, started = float(note["seconds"]), str(note["started"])
+            row = NotebookResult(lesson.slug, lesson.title, "ok", seconds, kept=True, started=started)
+            row = self._compared(lesson, row, executed.recorded(notebook))
+        except (KeyError, TypeError, ValueError, AttributeError):
             return None
-        row = NotebookResult(lesson.slug, lesson.title, "ok", note["seconds"], kept=True, started=note["started"])
-        row = self._compared(lesson, row, executed.recorded(notebook))
         return row if row.good else None
 
     def _compared(self, lesson: Lesson, row: NotebookResult, found: Sequence[executed.Recorded]) -> NotebookResult:

@@ -116,6 +116,14 @@ def test_a_disk_that_fills_up_during_the_run_is_said_and_the_other_notebooks_sti
     assert list((disk / "out").rglob("*.ipynb")) == []
 
 
+def test_a_folder_in_a_notebooks_place_is_said_and_the_others_still_run(tiny, tmp_path):
+    course, out = tiny.make_course(tmp_path / "course", {"00_a": ["a = 1"], "01_b": ["b = 1"]}), tmp_path / "out"
+    (out / "executed" / "00_a.ipynb").mkdir(parents=True)
+    report, _ = tiny.run(course, out)
+    assert [row.status for row in report.notebooks] == ["failed", "ok"]
+    assert "00_a.ipynb' cannot be written (Is a directory)" in report.notebooks[0].reason
+
+
 def test_a_failed_write_leaves_what_was_there_and_no_scraps(tmp_path, monkeypatch):
     target = tmp_path / "results.json"
     files.write(target, "before")

@@ -67,6 +67,51 @@ def test_only_what_changed_failed_or_did_not_hold_runs_again(tiny, place):
     assert json.loads((out / "results.json").read_text())["notebooks"][2]["results"][0]["held"] is True
 
 
+DAMAGED = {
+    "no dictionary": lambda notebook: notebook["metadata"].update(ampcourse=5),
+    "no metadata": lambda notebook: notebook.update(metadata=[]),
+    "status alone": lambda notebook: notebook["metadata"].update(ampcourse={"status": "ok"}),
+    "no seconds": lambda notebook: notebook["metadata"]["ampcourse"].pop("seconds"),
+    "seconds in words": lambda notebook: notebook["metadata"]["ampcourse"].update(seconds="few"),
+    "a cell is a number": lambda notebook: notebook["cells"].append(3),
+    "outputs are a number": lambda notebook: notebook["cells"][-1].update(outputs=3),
+    "data is a list": lambda notebook: notebook["cells"][-1].update(outputs=[{"data": []}]),
+}
+
+
+def test_an_executed_notebook_that_was_edited_or_damaged_is_run_again(tiny, tmp_path):
+    slugs = [f"{number:02}_a" for number in range(len(DAMAGED))]
+    course, out = tiny.make_course(tmp_path / "course", {slug: ["a = 1"] for slug in slugs}), tmp_path / "out"
+    assert tiny.run(course, out)[0].exit_code == 0
+    for slug, damage in zip(slugs, DAMAGED.values(), strict=True):
+        path = out / "executed" / f"{slug}.ipynb"
+        notebook = json.loads(path.read_text())
+        damage(notebook)
+        path.write_text(json.dumps(notebook))
+    report, _ = tiny.run(course, out)
+    assert report.exit_code == 0
+    assert [row.lesson for row in report.notebooks if row.kept] == []
+
+
+def test_what_an_earlier_run_recorded_never_passes_for_this_ones(tiny, tmp_path, monkeypatch):
+    """The notebook's process dies before it has saved anything."""
+    lessons = {"00_a": ["from ampcourse import record; record('x', 1)"]}
+    course, out = (
+        tiny.make_course(tmp_path / "course", lessons, results={"00_a": tiny.expects("x", 1, 1)}),
+        tmp_path / "out",
+    )
+    assert tiny.run(course, out)[0].exit_code == 0
+    dies = tmp_path / "python"
+    dies.write_text("#!/bin/sh\nexit 3\n")
+    dies.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(dies))
+    report, _ = tiny.run(course, out, fresh=True)
+    (row,) = report.notebooks
+    assert (row.status, row.held, row.expected) == ("killed", 0, 1)
+    assert row.results[0].note == "never recorded"
+    assert not (out / "executed" / "00_a.ipynb").exists()
+
+
 def test_a_fingerprint_follows_all_that_decides_the_results(tiny, tmp_path, monkeypatch):
     course = load_course(tiny.make_course(tmp_path / "course", {"00_a": ["x = 1"], "01_b": ["x = 2"]}))
     first, second = course.lessons
