@@ -8,15 +8,18 @@ import numpy as np
 
 from ampcourse.exercises.facts import Facts
 from ampcourse.exercises.model import Example, Exercise
-from ampcourse.exercises.observers import call
+from ampcourse.exercises.observers import call, each
 from ampcourse.exercises.shrink import Failure
 from ampcourse.exercises.words import show
 
 
 def explained(exercise: Exercise, criterion: str, failure: Failure, reveal: bool) -> Example:
     """A failure as an example: the arguments by name, what came back, and the right values if they may be told."""
-    names = _names(exercise, len(failure.arguments))
-    given = ", ".join(f"{n} = {show(a)}" for n, a in zip(names, failure.arguments, strict=True))
+    arguments, called = failure.arguments, exercise.observer is call
+    if exercise.observer is each and len(arguments[0]) == 1:  # the one row left: what the learner's function was given
+        arguments, called = arguments[0][0], True
+    names = _names(exercise, len(arguments), called)
+    given = ", ".join(f"{n} = {show(a)}" for n, a in zip(names, arguments, strict=True))
     if not isinstance(failure.got, dict):
         returned = f"your code raised {failure.got}" if failure.got.kind == "raised" else str(failure.got)
         return Example(criterion, given, returned, _listed(failure.want) if reveal else "")
@@ -45,9 +48,8 @@ def _first_difference(got: Facts, want: Facts) -> tuple[str, str]:
     return tuple(", ".join(f"{show(f)} ({getattr(f, 'dtype', 'text')})" for f in side.values()) for side in (got, want))
 
 
-def _names(exercise: Exercise, count: int) -> list[str]:
+def _names(exercise: Exercise, count: int, simple: bool) -> list[str]:
     """The arguments' names, from the right answer or, where that is not simply called, from the observer."""
-    simple = exercise.observer is call
     try:
         parameters = list(inspect.signature(exercise.right if simple else exercise.observer).parameters.values())
     except (TypeError, ValueError):

@@ -188,4 +188,4 @@ def _unexpected(value: Any, array: np.ndarray | None) -> str:
     if isinstance(value, int):
         return "a whole number was returned that is too large for any array"
     inside = f" of {array.dtype}" if array is not None and array.dtype != object else ""
-    return f"expected numbers, got {_name(value)}{inside}"
+    return f"expected numbers or text, got {_name(value)}{inside}"

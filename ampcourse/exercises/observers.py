@@ -20,7 +20,11 @@ def call(answer: Callable, *args: Any) -> Any:
 
 def each(answer: Callable, rows: list[tuple]) -> dict[str, Any]:
     """Call the function once for each row of arguments: for answers that are texts or single numbers."""
-    return {f"case {i}": answer(*row) for i, row in enumerate(rows)}
+    return {f"case {i}, f({_in_short(row)})": answer(*row) for i, row in enumerate(rows, 1)}
+
+
+def _in_short(row: tuple) -> str:
+    return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value)[:40] for value in row)
 
 
 def drive_loss_scale(

@@ -101,7 +101,8 @@ def format_ranges(formats: Any = ALL_FORMATS) -> Picture:
         axes.barh(row + 0.16, ends[2] - ends[1], 0.3, ends[1], color=normal, edgecolor="black", lw=0.8)
         for at, marker, colour in zip(ends, "<o>", (subnormal, "white", normal), strict=True):
             axes.plot(at, row + 0.16, marker, ms=8, mfc=colour, mec="black", mew=0.9, ls="none")
-        axes.text(lowest, row - 0.21, _range_in_words(fmt, raised), va="center", fontsize=9.5)
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}  # so that no line runs through the words
+        axes.text(lowest, row - 0.21, _range_in_words(fmt, raised), va="center", fontsize=9.5, bbox=paper)
     axes.set_ylim(len(rows) - 0.45, -0.5)
     axes.use_sticky_edges = False
     axes.margins(x=0.02)

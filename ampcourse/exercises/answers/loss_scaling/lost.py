@@ -81,6 +81,10 @@ fraction_lost = Exercise(
             "You count what became 0 but not what became infinity. A loss scale can also be too large.",
         ),
         Mistake(
+            lambda g, s: np.mean((_stored(g[g != 0], s) == 0) | (_stored(g[g != 0], s) == np.inf)),
+            "You count what became +infinity but not what became -infinity. np.isinf sees both.",
+        ),
+        Mistake(
             lambda g, s: np.mean((_stored(g, s) == 0) | np.isinf(_stored(g, s))),
             "You count gradients that were 0 before. Nothing was lost there: leave them out altogether.",
         ),
@@ -91,7 +95,8 @@ fraction_lost = Exercise(
         ),
         Mistake(
             lambda g, s: _right(g, 1.0),
-            "You forgot the loss scale: multiply by it before you cast.",
+            "That is what is lost without a loss scale. Either it is missing, or you cast to float16 first: "
+            "multiply in float32, then cast.",
         ),
         Mistake(
             lambda g, s: 1 - _right(g, s),
@@ -108,7 +113,7 @@ fraction_lost = Exercise(
         ),
     ),
     hints=(
-        "A gradient that was 0 before cannot be lost. Take the others: g[g != 0].",
+        "A gradient that was 0 before cannot be lost. Take the others: gradients[gradients != 0].",
         "Multiply by the scale, cast with astype(np.float16), and look at what became 0 or infinity.",
         "np.mean((stored == 0) | np.isinf(stored)) is the fraction.",
     ),

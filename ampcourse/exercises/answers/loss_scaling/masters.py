@@ -103,6 +103,11 @@ two_ways = Exercise(
             "Only the last update arrives in yours. Start each sum from the one before, not from the first weights.",
         ),
         Mistake(
+            lambda w, us: (_plain(w, us), _master(_plain(w, us), us)),
+            "Your master copy starts from a weight that has moved already: `plain += u` also changes w if both are one "
+            "array. Let it start from w.copy().",
+        ),
+        Mistake(
             lambda w, us: (w, _master(w, us)),
             "Your float16 weight never moves. Updates above half a gap do move it: round each sum and go on from it.",
         ),

@@ -93,7 +93,8 @@ largest_scale = Exercise(
         ),
         Mistake(
             _scale(whole=math.ceil),
-            "You round the exponent up, so that the largest gradient overflows. Round it down.",
+            "You round the exponent up, so that the largest gradient overflows. Round it down with floor: int() rounds "
+            "negative exponents up.",
         ),
         Mistake(
             lambda gs, headroom: LARGEST / (_largest(gs) * headroom),
@@ -118,6 +119,11 @@ largest_scale = Exercise(
         Mistake(
             lambda gs, headroom: max(1.0, _scale()(gs, headroom)),
             "Your scale never falls below 1. Gradients above 65504 need a scale below 1: nothing forbids that.",
+        ),
+        Mistake(
+            lambda gs, headroom: max(0.5, _scale()(gs, headroom)),
+            "You seem to search upwards from 1. Gradients above 65504 need a scale far below: search downwards too, "
+            "or use log2.",
         ),
         Mistake(
             _scale(size=lambda gs: float(np.median(np.abs(np.concatenate(gs))))),
@@ -157,9 +163,13 @@ def _unscale(g: np.ndarray, scale: float) -> np.ndarray:
     return g.astype(np.float32) / np.float32(scale)
 
 
-def _in_float16(g: np.ndarray, scale: float) -> np.ndarray:
+def _all_in_float16(g: np.ndarray, scale: float) -> np.ndarray:
     with np.errstate(all="ignore"):
-        return (g / np.float16(scale)).astype(np.float32)
+        return g / np.float16(scale)
+
+
+def _in_float16(g: np.ndarray, scale: float) -> np.ndarray:
+    return _all_in_float16(g, scale).astype(np.float32)
 
 
 def _without_broken(g: np.ndarray, scale: float) -> np.ndarray:
@@ -190,6 +200,11 @@ unscale = Exercise(
             "above 65504 is infinite there). Cast to float32 first, then divide.",
         ),
         Mistake(
+            _all_in_float16,
+            "Your result is float16, so what the scale had saved is flushed again. float16 divided by a Python "
+            "float stays float16: cast to float32 before you divide.",
+        ),
+        Mistake(
             lambda g, s: g.astype(np.float32),
             "You cast but do not divide: the update would be too large by the loss scale.",
         ),
@@ -215,7 +230,7 @@ unscale = Exercise(
     hints=(
         "In which format does 2**-10 / 2**15 survive?",
         "Two operations: a cast and a division. Only one order works.",
-        "g.astype(np.float32) / np.float32(scale)",
+        "gradients.astype(np.float32) / np.float32(scale)",
     ),
     dtype="float32",
     insight="Unscaling is the first thing done to gradients, in float32: clipping, weight decay and the optimizer all "

@@ -108,6 +108,10 @@ def _replaces_broken(model: Any, optimizer: Any, x: Any, y: Any, loss_scale: flo
     return True
 
 
+def _says_nothing(model: Any, optimizer: Any, x: Any, y: Any, loss_scale: float) -> None:
+    _step()(model, optimizer, x, y, loss_scale)
+
+
 def _applies_then_unscales(model: Any, optimizer: Any, x: Any, y: Any, loss_scale: float) -> bool:
     gradients, _ = _gradients(model, x, y, loss_scale)
     if _all_finite(gradients):
@@ -159,6 +163,10 @@ scaled_step = Exercise(
             "You apply the step although a gradient is not finite; all it touches is NaN from then on. Skip it.",
         ),
         Mistake(
+            _step(finite=lambda gradients, loss: not any(np.isnan(g).any() for g in gradients)),
+            "You look for NaN only. A gradient that overflows is infinite: np.isfinite finds both.",
+        ),
+        Mistake(
             _step(finite=lambda gradients, loss: bool(np.isfinite(loss.numpy()))),
             "You check the loss. It is float32 and stays finite while a float16 gradient overflows: "
             "check the gradients.",
@@ -166,6 +174,10 @@ scaled_step = Exercise(
         Mistake(
             _step(finite=lambda gradients, loss: bool(np.isfinite(gradients[0].numpy()).all())),
             "You check the first gradient only. A step is good if *every* gradient of every variable is finite.",
+        ),
+        Mistake(
+            _says_nothing,
+            "Your step does the right things but never returns True: say so after the update.",
         ),
         Mistake(
             _replaces_broken,
@@ -182,7 +194,8 @@ scaled_step = Exercise(
         ),
     ),
     hints=(
-        "Five things in this order: scale the loss inside the tape; gradients; unscale; all finite?; apply or skip.",
+        "Five things in this order: scale the loss inside the tape (outside it, the gradients are None); gradients; "
+        "unscale; all finite?; apply or skip.",
         "tape.gradient(scaled_loss, model.trainable_variables) gives float32 tensors here, one for each variable.",
         "all(np.isfinite(g).all() for g in gradients) decides; optimizer.apply(gradients, model.trainable_variables).",
     ),
