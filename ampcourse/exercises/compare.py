@@ -14,6 +14,8 @@ from ampcourse.exercises.frames import clean
 from ampcourse.exercises.model import Exercise
 from ampcourse.exercises.words import show
 
+_isclose = np.isclose
+"""Taken at import: a notebook that puts something else in its place changes nothing here."""
 _RECOGNISED = 1e-6
 """Relative tolerance at which an answer counts as a known mistake even where the exercise asks for exact numbers."""
 
@@ -122,7 +124,7 @@ def same(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> np.ndar
         return np.asarray(got == want)  # exact: float64 would merge large whole numbers
     with np.errstate(all="ignore"):  # whatever the learner has set
         got, want = got.astype(np.float64), want.astype(np.float64)
-        return np.asarray(np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True))
+        return np.asarray(_isclose(got, want, rtol=rtol, atol=atol, equal_nan=True))
 
 
 def alike(exercise: Exercise, got: Facts | Fault, fact: Facts | Fault) -> bool:

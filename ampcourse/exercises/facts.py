@@ -174,6 +174,10 @@ def _dtype_name(value: Any) -> str | None:
 
 
 def _name(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return "an array"
+    if isinstance(value, bytes | bytearray):
+        return "bytes"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 

@@ -35,7 +35,7 @@ def message(error: BaseException) -> str:
     """What the exception says, without TensorFlow's node names; empty where it cannot be asked."""
     try:
         text = str(error)
-    except Exception:  # the message may be the learner's code too
+    except BaseException:  # the message may be the learner's code too, and may even exit
         return ""
     return clean(_NODE.sub(r"\1(\2)", _NOISE.sub("", text[: 8 * LONGEST]))).strip()
 

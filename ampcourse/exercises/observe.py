@@ -10,10 +10,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ampcourse.exercises import observers, wire
 from ampcourse.exercises.facts import Unusable, facts
 from ampcourse.exercises.frames import clean, described, is_misfit, is_untouched, message
 from ampcourse.exercises.quiet import LONGEST_OUTPUT, TimeIsUp, quietly, time_limit
+
+NUMPY_DEFAULTS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+"""What a notebook has set with `np.seterr` is no part of an answer."""
 
 
 def observe(observer: Callable | str, inputs: bytes, answer: Any, seconds: float | None = None) -> bytes:
@@ -34,7 +39,7 @@ def observe(observer: Callable | str, inputs: bytes, answer: Any, seconds: float
     look = getattr(observers, observer) if isinstance(observer, str) else observer
     ends = None if seconds is None else time.monotonic() + seconds
     seen: dict[str, Any] = {}
-    with quietly() as captured:
+    with quietly() as captured, np.errstate(**NUMPY_DEFAULTS):
         for name, arguments in wire.unpack(inputs).items():  # a copy, so that an answer cannot change the question
             left = None if ends is None else ends - time.monotonic()
             seen[name] = _once(look, arguments, answer, left)

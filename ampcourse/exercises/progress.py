@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import math
 import os
 import tempfile
 import time
@@ -25,7 +26,9 @@ _unstored_hints: dict[str, int] = {}
 def folder() -> Path:
     """Where progress is kept."""
     if home := os.environ.get("AMPCOURSE_HOME"):
-        return Path(home).expanduser()
+        with contextlib.suppress(RuntimeError):  # no such user
+            return Path(home).expanduser()
+        return Path(home)
     import platformdirs
 
     return Path(platformdirs.user_data_dir("ampcourse", appauthor=False))
@@ -102,17 +105,17 @@ def _read_or_set_aside(path: Path) -> dict[str, Entry]:
 
 
 def _parsed(text: str) -> dict[str, Entry]:
-    content = json.loads(text)
     try:
+        content = json.loads(text)
         return {str(name): _entry(entry) for name, entry in content["exercises"].items()}
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("not a progress file") from error
 
 
 def _entry(entry: Entry) -> Entry:
     numbers = ("score", "max", "attempts", "hints")
     whole = {**_NEW, **entry}
-    if not all(type(whole[name]) in (int, float) and whole[name] >= 0 for name in numbers):
+    if not all(type(whole[name]) in (int, float) and 0 <= whole[name] < math.inf for name in numbers):
         raise TypeError("not an entry")
     if whole["outcome"] not in OUTCOMES:
         raise TypeError("not an entry")

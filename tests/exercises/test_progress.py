@@ -74,6 +74,9 @@ def test_hints_and_verdicts_share_an_entry(home: Path) -> None:
         '{"exercises": {"demo.x": {"score": -1}}}',
         '{"exercises": {"demo.x": {"score": NaN}}}',
         '{"exercises": {"demo.x": {"outcome": "<b>"}}}',
+        '{"exercises": {"demo.x": {"hints": Infinity}}}',
+        '{"exercises": {"demo.x": {"score": Infinity}}}',
+        "[" * 100_000,
         "\x00\x01",
     ],
 )
