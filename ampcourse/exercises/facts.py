@@ -174,9 +174,9 @@ def _dtype_name(value: Any) -> str | None:
 
 
 def _name(value: Any) -> str:
-    if isinstance(value, np.ndarray):
+    if issubclass(type(value), np.ndarray):  # asked of the type: the value may lie about its class, or raise
         return "an array"
-    if isinstance(value, bytes | bytearray):
+    if issubclass(type(value), bytes | bytearray):
         return "bytes"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -100,10 +100,8 @@ def _capturing(captured: Captured) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         written = stack.enter_context(_descriptor_to_file())
         noticed = stack.enter_context(warnings.catch_warnings(record=True))
-        if any(
-            action == "error" for action, *_ in warnings.filters
-        ):  # set for the whole notebook: not part of an answer
-            warnings.resetwarnings()
+        if any(action == "error" for action, *_ in warnings.filters):
+            warnings.resetwarnings()  # set for the whole notebook, and so no part of an answer
         stack.enter_context(_loggers_to({id(sys.stdout): out, id(sys.stderr): err}))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))

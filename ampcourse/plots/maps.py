@@ -37,7 +37,7 @@ def map_rows(rows: Mapping[str, Any], shape: tuple[int, int] = (28, 28), title: 
     figure = new_figure(8.0, 1.1 + 6.4 * len(sheet) / len(sheet[0]))
     axes = figure.subplots()
     axes.imshow(sheet, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
-    axes.set(xlabel="map", xticks=_middles(count, shape[1]), xticklabels=range(1, count + 1))
+    axes.set(xlabel="number of the map (darker: larger values)", xticks=_middles(count, shape[1]), xticklabels=range(1, count + 1))
     axes.set_yticks(_middles(len(stacks), shape[0]), [name.replace(", ", ",\n") for name in stacks])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -131,9 +131,10 @@ def loss_scale_trace(trace: Any) -> Picture:
             color=PALETTE["vermillion"],
             mec="black",
             mew=0.6,
-            ms=9,
+            ms=9 if skipped.size <= 40 else 4,  # many marks must not hide the line
             ls="none",
             label=label,
+            clip_on=False,  # the first step lies on the axis
         )
     axes.set(xlim=(1, scales.size + 1), xlabel="step", ylabel="loss scale")
     axes.margins(y=0.15)
