@@ -13,7 +13,7 @@ import pytest
 
 from ampcourse.plots.words import percent
 
-pytestmark = [pytest.mark.full, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 CELL = "from ampcourse import plots\nplots.gradient_explorer([3e-8, 1e-7, 1e-6], scales=[1.0, 2.0, 4.0, 8.0])"
 WORDS = ".jp-OutputArea [role=status]"
 
@@ -52,7 +52,14 @@ def _wait_for(address):
 @pytest.fixture
 def page():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
+    chromium = next(
+        (
+            path
+            for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+            if Path(path).exists()
+        ),
+        None,
+    )
     with sync_api.sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
