@@ -20,11 +20,14 @@ def call(answer: Callable, *args: Any) -> Any:
 
 def each(answer: Callable, rows: list[tuple]) -> dict[str, Any]:
     """Call the function once for each row of arguments: for answers that are texts or single numbers."""
-    return {f"case {i}, f({_in_short(row)})": answer(*row) for i, row in enumerate(rows, 1)}
+    return {f"case {i}{_in_short(row)}": answer(*row) for i, row in enumerate(rows, 1)}
 
 
 def _in_short(row: tuple) -> str:
-    return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value)[:40] for value in row)
+    """The call as a learner would write it; nothing where arrays would make it long, and slow to write."""
+    if not all(isinstance(value, bool | int | float | str) for value in row):
+        return ""
+    return f", f({', '.join(f'{value:.6g}' if isinstance(value, float) else repr(value)[:40] for value in row)})"
 
 
 def drive_loss_scale(
