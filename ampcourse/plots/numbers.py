@@ -27,11 +27,11 @@ ALL_FORMATS = ("float32", "tf32", "bfloat16", "float16", "float8_e4m3fn", "float
 MOST_TICKS = 300
 _GOLDEN = (5**0.5 - 1) / 2
 
-# The three fields of a number: colour, hatch and a letter, so that each is told apart without colour.
+# The three fields of a number: a colour, and a letter by which they are told apart without colour.
 _FIELDS = (
-    ("sign", PALETTE["vermillion"], "", "S"),
-    ("exponent", PALETTE["yellow"], "", "E"),
-    ("significand", PALETTE["sky blue"], "", "M"),
+    ("sign", PALETTE["vermillion"], "S"),
+    ("exponent", PALETTE["yellow"], "E"),
+    ("significand", PALETTE["sky blue"], "M"),
 )
 
 
@@ -50,7 +50,7 @@ def bit_layout(formats: Any = ALL_FORMATS) -> Picture:
     axes = figure.subplots()
     for row, fmt in enumerate(rows):
         at = 0
-        for (_, colour, _, letter), count in zip(_FIELDS, _field_bits(fmt), strict=True):
+        for (_, colour, letter), count in zip(_FIELDS, _field_bits(fmt), strict=True):
             for bit in range(at, at + count):
                 axes.add_patch(Rectangle((bit, row - 0.36), 1, 0.72, facecolor=colour, edgecolor="black", lw=0.8))
                 axes.text(bit + 0.5, row, letter, ha="center", va="center", fontsize=9)
@@ -63,7 +63,7 @@ def bit_layout(formats: Any = ALL_FORMATS) -> Picture:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_title("Where the bits go: sign + exponent + significand")
-    handles = [Patch(facecolor=c, edgecolor="black", label=f"{letter}: {name}") for name, c, _, letter in _FIELDS]
+    handles = [Patch(facecolor=c, edgecolor="black", label=f"{letter}: {name}") for name, c, letter in _FIELDS]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     words = [
         "{}: {} sign bit, {} exponent bits, {} significand bits, {} in all".format(
