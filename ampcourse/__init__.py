@@ -19,8 +19,9 @@ _LAZY = {
     "numerics": "ampcourse.numerics",
     "plots": "ampcourse.plots",
     "data": "ampcourse.data",
+    "amp": "ampcourse.amp",
 }
-__all__ = ["__version__", "check", "data", "hint", "numerics", "plots", "quietly", "record"]
+__all__ = ["__version__", "amp", "check", "data", "hint", "numerics", "plots", "quietly", "record"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ judging across a process wall is the same code. It imports nothing that knows an
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,7 @@ def observe(observer: Callable | str, inputs: bytes, answer: Any, seconds: float
     """Observe `answer` once for each criterion.
 
     Args:
-        observer: `observer(answer, *arguments)`, or its name in `observers`.
+        observer: `observer(answer, *arguments)`, or its name in `observers`: `"call"`, `"loss_scaling.train_scaled"`.
         inputs: packed `{criterion: arguments}`.
         answer: the learner's function, class or value.
         seconds: time limit for all of it; needs the main thread, else there is none.
@@ -36,7 +37,7 @@ def observe(observer: Callable | str, inputs: bytes, answer: Any, seconds: float
     Raises:
         KeyboardInterrupt: the learner's own, passed on. Whatever else the code raises is an observation.
     """
-    look = getattr(observers, observer) if isinstance(observer, str) else observer
+    look = _named(observer) if isinstance(observer, str) else observer
     ends = None if seconds is None else time.monotonic() + seconds
     seen: dict[str, Any] = {}
     with quietly() as captured, np.errstate(**NUMPY_DEFAULTS):
@@ -48,6 +49,14 @@ def observe(observer: Callable | str, inputs: bytes, answer: Any, seconds: float
                 ends = time.monotonic()  # the rest would only wait again
     printed, warned = (clean(text, LONGEST_OUTPUT + 100) for text in (captured.printed, captured.warned))
     return _message(seen, printed, warned)
+
+
+def _named(name: str) -> Callable:
+    """The observer of that name; only modules of `observers` are ever looked into."""
+    module, _, function = name.rpartition(".")
+    if not module:
+        return getattr(observers, function)
+    return getattr(importlib.import_module(f"{observers.__name__}.{module}"), function)
 
 
 def _once(observer: Callable, arguments: tuple, answer: Any, seconds: float | None) -> dict[str, Any]:

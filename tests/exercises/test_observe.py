@@ -35,6 +35,15 @@ def test_an_observer_may_be_named() -> None:
     assert seen(lambda x: x, observer="call")["all"]["value"].tolist() == [0, 1, 2]
 
 
+def test_an_observer_may_be_named_with_the_lesson_that_needs_it() -> None:
+    def doubles(scale: float, good: int, finite: bool, growth: int) -> tuple[float, int, bool]:
+        return scale * 2, good, finite
+
+    packed = wire.pack({"all": (1.0, 0, 10, [True, False])})
+    facts = wire.unpack(observe("loss_scaling.drive_loss_scale", packed, doubles))["criteria"]["all"]["facts"]
+    assert facts["scale"].tolist() == [2.0, 4.0]
+
+
 def test_it_runs_where_answers_and_formats_do_not_exist() -> None:
     code = """
 import sys

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ampcourse.exercises.model import Exercise, Inputs, Mistake
-from ampcourse.exercises.observers import drive_loss_scale
+from ampcourse.exercises.observers.loss_scaling import drive_loss_scale
 from ampcourse.numerics import DynamicLossScale
 
 State = tuple[float, int, bool]

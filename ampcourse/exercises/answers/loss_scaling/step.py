@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ampcourse.exercises.model import Exercise, Inputs, Mistake
-from ampcourse.exercises.observers import train_scaled
+from ampcourse.exercises.observers.loss_scaling import train_scaled
 
 Batch = tuple[np.ndarray, np.ndarray]
 
