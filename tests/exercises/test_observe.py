@@ -184,13 +184,13 @@ class TestRaised:
         ],
     )
     def test_what_the_observer_cannot_use_is_no_error_of_ours(self, answer: Any, words: tuple) -> None:
-        found = fault(answer, inputs={"all": (2.0, 0, 3, [True])}, observer="drive_loss_scale")
+        found = fault(answer, inputs={"all": (2.0, 0, 3, [True])}, observer="loss_scaling.drive_loss_scale")
         assert found.kind == "unusable"
         for word in words:
             assert word in found.text
 
     def test_too_few_parameters_for_an_observer_too(self) -> None:
-        found = fault(lambda scale: 1.0, inputs={"all": (2.0, 0, 3, [True])}, observer="drive_loss_scale")
+        found = fault(lambda scale: 1.0, inputs={"all": (2.0, 0, 3, [True])}, observer="loss_scaling.drive_loss_scale")
         assert found.kind == "raised"
         assert "argument" in found.text
 

@@ -2,9 +2,10 @@
 
 An observer is called as `observer(answer, *arguments)` and returns numbers, text, arrays, or lists and dicts of them.
 It runs beside the learner's code, where right answers are not: this module imports nothing else of ours, and heavy
-libraries only inside the functions that need them. What one lesson needs lies in a module named after it. Report facts in which mistakes look different: the movement of the
-weights rather than the weights, the scale at every step rather than the last. What the learner may have set for the
-whole process (a dtype policy, a seed) must not change the facts: say every dtype and initial value here.
+libraries only inside the functions that need them. What one lesson needs lies in a module named after it. Report facts
+in which mistakes look different: the movement of the weights rather than the weights, the scale at every step rather
+than the last. What the learner may have set for the whole process (a dtype policy, a seed) must not change the facts:
+say every dtype and initial value here.
 """
 
 from __future__ import annotations
