@@ -5,8 +5,8 @@ PYTHON ?= python3
 ENVIRONMENT := $(or $(AMPCOURSE_VENV),$(CURDIR)/.venv)
 # nbgrader and Jupyter look for their own commands on PATH. The set-up itself must not see the .venv that it may replace.
 IN_VENV := PATH="$(ENVIRONMENT)/bin:$$PATH"
-# One process for each of two cores; a file's tests stay together, because they share what is slow to make.
-PYTEST := $(IN_VENV) python -m pytest -n 2 --dist loadfile
+# One process for each of two cores; tests/conftest.py says which tests stay together.
+PYTEST := $(IN_VENV) python -m pytest -n 2 --dist loadgroup
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help

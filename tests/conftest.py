@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator
 
 import pytest
@@ -19,12 +20,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_share(item)))
     if config.getoption("--full"):
         return
     skip = pytest.mark.skip(reason="long: run by `make test-full`")
     for item in items:
         if "full" in item.keywords:
             item.add_marker(skip)
+
+
+def _share(item: pytest.Item) -> str:
+    """What one process runs: a file, whose tests share what is slow to make; of all exercises, those of one lesson."""
+    file = item.nodeid.partition("::")[0]
+    lesson = re.search(r"\b([a-z0-9_]+)\.[a-z0-9_]+", item.callspec.id) if hasattr(item, "callspec") else None
+    return f"{file} {lesson[1]}" if lesson and file.endswith("/test_every_exercise.py") else file
 
 
 @pytest.hookimpl(wrapper=True)
