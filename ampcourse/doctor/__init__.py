@@ -1,15 +1,17 @@
 """`ampcourse doctor`: whether a learner can work here, and what mixed precision gains on this machine.
 
+What it says of the machine is what `ampcourse.amp.hardware()` says, from the same code.
+
 TensorFlow is asked in a process of its own, so that the answer comes even where importing it fails or kills Python.
 """
 
 from __future__ import annotations
 
 from ampcourse import terminal
-from ampcourse.doctor.advice import gains
+from ampcourse.amp.machine_advice import gains
+from ampcourse.amp.machine_facts import read_cpu, read_driver
 from ampcourse.doctor.answer import ask, tensorflow_findings
 from ampcourse.doctor.environment import Finding, environment_findings
-from ampcourse.doctor.machine import read_cpu, read_driver
 from ampcourse.doctor.report import Diagnosis, show
 
 __all__ = ["Diagnosis", "Finding", "diagnose", "show"]

@@ -11,18 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ampcourse.amp.machine_facts import Cpu, Driver, Gpu, as_gpus
 from ampcourse.doctor.environment import NOTE, OK, PROBLEM, WARNING, Finding
-from ampcourse.doctor.machine import Cpu, Driver
 
 _PATIENCE = 180  # seconds: a cold start from a slow disk takes a minute
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU that TensorFlow can use; the compute capability is None where TensorFlow does not know it."""
-
-    name: str
-    capability: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -70,10 +62,7 @@ def read_answer(content: dict[str, Any], said: str, code: int | None) -> Answer:
         error = f"the process was killed by {signal.Signals(-code).name}"
     elif code or not content:
         error = error or (said.strip().splitlines() or [f"the process ended with exit code {code}"])[-1]
-    gpus = tuple(
-        Gpu(gpu.get("name") or "unknown GPU", tuple(gpu["capability"]) if gpu.get("capability") else None)
-        for gpu in content.get("gpus", ())
-    )
+    gpus = as_gpus(content.get("gpus", []))
     texts = ("tensorflow", "keras", "backend", "floatx", "cuda", "cudnn")
     return Answer(
         error=error,

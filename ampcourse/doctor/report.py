@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ampcourse import terminal
+from ampcourse.amp.machine_advice import choose
+from ampcourse.amp.machine_facts import Cpu, Driver
 from ampcourse.doctor.answer import Answer
 from ampcourse.doctor.environment import PROBLEM, WARNING, Finding
-from ampcourse.doctor.machine import Cpu, Driver
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Diagnosis:
             "driver": asdict(self.driver),
             "gpus": [asdict(gpu) for gpu in self.answer.gpus],
             "measurement": self.answer.measurement,
+            "policy": choose(self.cpu, self.answer).policy,
             "gains": list(self.gains),
         }
 

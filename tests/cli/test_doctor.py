@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ampcourse.amp import machine_speed
+from ampcourse.amp.machine_advice import cpu_gains, gains, gpu_gain
+from ampcourse.amp.machine_facts import Cpu, Driver, Gpu, read_cpu, read_driver
 from ampcourse.cli import main
-from ampcourse.doctor import environment, probe
-from ampcourse.doctor.advice import cpu_gains, gains, gpu_gain
-from ampcourse.doctor.answer import Answer, Gpu, ask, read_answer, tensorflow_findings
+from ampcourse.doctor import environment
+from ampcourse.doctor.answer import Answer, ask, read_answer, tensorflow_findings
 from ampcourse.doctor.environment import PROBLEM, WARNING, Finding
-from ampcourse.doctor.machine import Cpu, Driver, read_cpu, read_driver
 from ampcourse.doctor.report import Diagnosis, show
 
 CPU = Cpu("Some CPU", 2, ())
@@ -28,7 +29,7 @@ def statuses(findings: list[Finding]) -> dict[str, str]:
 
 
 def measured(float32: list[float], bfloat16: list[float], float16: list[float]) -> dict:
-    return probe.summary(1024, {"float32": float32, "bfloat16": bfloat16, "float16": float16})
+    return machine_speed.summary(1024, {"float32": float32, "bfloat16": bfloat16, "float16": float16})
 
 
 # --- on this machine ----------------------------------------------------------------------------------
@@ -42,8 +43,9 @@ def test_here_a_learner_can_work_and_the_measurement_is_real() -> None:
     assert {"Python", "tensorflow", "keras", "tf-keras", "kernel python3", "CPU"} <= {
         f["name"] for f in content["findings"]
     }
+    assert content["gains"][-1].startswith(f"The policy that pays here is {content['policy']}: ")
     measurement = content["measurement"]
-    assert measurement["rounds"] >= probe.LEAST_ROUNDS
+    assert measurement["rounds"] >= machine_speed.LEAST_ROUNDS
     assert all(ms > 0 for ms in measurement["milliseconds"].values())
     for dtype in ("bfloat16", "float16"):
         speed = measurement["speed"][dtype]

@@ -1,4 +1,7 @@
-"""What the machine says of itself without TensorFlow: the CPU and its number formats, and NVIDIA's driver."""
+"""What the machine says of itself: the CPU and its number formats, NVIDIA's driver, and what TensorFlow sees.
+
+Importing this does not import TensorFlow; only `tensorflow_facts` and `keras_facts` do, when called.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import platform
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # Linux names of the instructions that multiply bfloat16; `bf16` is what Arm calls them.
 _BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")
@@ -30,6 +34,53 @@ class Driver:
     version: str = ""
     memory: tuple[str, ...] = ()
     trouble: str = ""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that TensorFlow can use; the compute capability is None where TensorFlow does not know it.
+
+    `memory` is the total as nvidia-smi tells it, such as "81920 MiB"; empty where it does not.
+    """
+
+    name: str
+    capability: tuple[int, int] | None
+    memory: str = ""
+
+
+def tensorflow_facts() -> dict[str, Any]:
+    """TensorFlow's version, its build, and the GPUs that it sees, as plain data; the devices are not started."""
+    import tensorflow as tf
+
+    details = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU"))
+    build = tf.sysconfig.get_build_info()
+    return {
+        "tensorflow": tf.__version__,
+        "gpu_build": bool(tf.test.is_built_with_gpu_support()),
+        "cuda": build.get("cuda_version"),
+        "cudnn": build.get("cudnn_version"),
+        "gpus": [{"name": gpu.get("device_name"), "capability": gpu.get("compute_capability")} for gpu in details],
+    }
+
+
+def keras_facts() -> dict[str, Any]:
+    """Keras's version, backend and float type."""
+    import keras
+
+    return {"keras": keras.__version__, "backend": keras.config.backend(), "floatx": keras.config.floatx()}
+
+
+def as_gpus(found: list[dict[str, Any]], driver: Driver | None = None) -> tuple[Gpu, ...]:
+    """The GPUs of `tensorflow_facts`, with the memory that the driver tells of GPUs of that name."""
+    memory = dict(zip(driver.gpus, driver.memory, strict=True)) if driver else {}
+    return tuple(
+        Gpu(
+            gpu.get("name") or "unknown GPU",
+            tuple(gpu["capability"]) if gpu.get("capability") else None,
+            memory.get(gpu.get("name"), ""),
+        )
+        for gpu in found
+    )
 
 
 def read_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
