@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ampcourse.amp.dtypes_inputs import call_arguments, checked_layer, failed
 from ampcourse.amp.dtypes_trace import FLOATS, Use, dtype_name, input_casts, runs_inside, trace, weight_casts
+from ampcourse.amp.tables import html_table, text_table
 
-_CELL = "text-align:left;vertical-align:top;white-space:normal;padding:0.25em 0.75em;border:1px solid currentColor"
 _COLUMNS = ("Layer", "Kind", "Casts on the way in", "Computes in", "Variables", "Other float dtypes inside", "Output")
 _SHOWN_TYPES = 4
 
@@ -88,10 +87,7 @@ class DtypeTable:
         return f"Dtypes in {self.model!r}, whose own policy is {self.policy}: {count}"
 
     def __str__(self) -> str:
-        lines = [_COLUMNS, *(r.cells for r in self.rows)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(_COLUMNS))]
-        shown = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([self.caption, shown[0], "-" * max(map(len, shown)), *shown[1:]])
+        return f"{self.caption}\n{text_table(_COLUMNS, (r.cells for r in self.rows))}"
 
     __repr__ = __str__
 
@@ -102,13 +98,7 @@ class DtypeTable:
         return iter(self.rows)
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col" style="{_CELL}">{column}</th>' for column in _COLUMNS)
-        body = "\n".join(_html_row(r.cells) for r in self.rows)
-        return (
-            '<table style="border-collapse:collapse;color:inherit;margin:0.5em 0">\n'
-            f'<caption style="caption-side:top;text-align:left;color:inherit">{html.escape(self.caption)}</caption>\n'
-            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-        )
+        return html_table(self.caption, _COLUMNS, (r.cells for r in self.rows))
 
 
 def dtype_table(model: Any, sample: Any = None, *, training: bool = True) -> DtypeTable:
@@ -143,12 +133,12 @@ def dtype_table(model: Any, sample: Any = None, *, training: bool = True) -> Dty
 
 
 def _names(uses: Sequence[Use]) -> dict[int, str]:
-    """Layer -> its name after those of the layers that call it; the outermost model is left out of the others'."""
+    """Layer -> its name after those of the layers that first call it, the outermost model's own left out."""
     names = {id(uses[0].layer): uses[0].layer.name}
-    for use in uses:
-        prefix = "" if use is uses[0] else f"{names[id(use.layer)]}/"
-        for child in use.children:
-            names.setdefault(id(child.layer), prefix + child.layer.name)
+    for use in uses[1:]:
+        outermost = use.parent is None or use.parent.layer is uses[0].layer
+        prefix = "" if outermost else f"{names[id(use.parent.layer)]}/"
+        names.setdefault(id(use.layer), prefix + use.layer.name)
     return names
 
 
@@ -170,7 +160,7 @@ def _row(name: str, uses: Sequence[Use]) -> LayerDtypes:
         inside="; ".join(f"{dtype}: {_some(types)}" for dtype, types in inside.items()),
         casts=_joined(casts),
         weight_casts=_joined(c for u in uses for c in weight_casts(u)),
-        calls=len(uses),
+        calls=sum(u.graph is uses[0].graph for u in uses),  # the body of a loop is traced apart
     )
 
 
@@ -215,9 +205,3 @@ def _some(types: Sequence[str]) -> str:
 
 def _times(calls: int) -> str:
     return "called twice" if calls == 2 else f"called {calls} times"
-
-
-def _html_row(cells: Sequence[str]) -> str:
-    first, *others = (html.escape(cell) for cell in cells)
-    data = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in others)
-    return f'<tr><th scope="row" style="{_CELL}">{first}</th>{data}</tr>'

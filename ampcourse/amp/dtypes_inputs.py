@@ -42,7 +42,7 @@ def _instead(model: Any) -> str:
     module = type(model).__module__.partition(".")[0]
     if module in {"tf_keras", "tensorflow"}:
         return f"not a {type(model).__name__} of {module}: build the model with `import keras`"
-    return f"not a {type(model).__name__}"
+    return f"not an object of type {type(model).__name__}"
 
 
 def call_arguments(model: Any, sample: Any, tool: str) -> Any:
@@ -122,7 +122,9 @@ def _check_fit(model: Any, specs: Any, tool: str) -> None:
         return
     wanted, got = keras.tree.flatten(_structure(model, known)), keras.tree.flatten(specs)
     if len(wanted) != len(got):
-        raise ValueError(f"{tool}: {model.name!r} takes {len(wanted)} inputs, but the sample has {len(got)}.")
+        raise ValueError(
+            f"{tool}: {model.name!r} takes {len(wanted)} input{'s' * (len(wanted) > 1)}, but the sample has {len(got)}."
+        )
     for x, spec in zip(wanted, got, strict=True):
         if spec.shape.rank is not None and not spec.shape.is_compatible_with(x.shape):
             given = tuple(spec.shape)

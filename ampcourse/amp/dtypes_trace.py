@@ -19,14 +19,16 @@ FLOATS = ("float8_e5m2", "float8_e4m3fn", "bfloat16", "float16", "float32", "flo
 # Operations that hand values on, or know only of their shape: they round nothing, so their dtype says nothing of how a
 # layer computes.
 _MOVES = frozenset(
-    "Cast Const Identity IdentityN StopGradient PreventGradient Placeholder PlaceholderWithDefault ReadVariableOp "
-    "Reshape ExpandDims Squeeze Transpose StridedSlice Slice ConcatV2 Pack Unpack Split SplitV GatherV2 ResourceGather "
-    "GatherNd Tile BroadcastTo ZerosLike OnesLike Fill Pad PadV2 ReverseV2 Range EnsureShape CheckNumerics "
-    "StatelessIf If StatelessWhile While PartitionedCall StatefulPartitionedCall TensorListStack TensorListGetItem "
-    "TensorListFromTensor TensorListReserve TensorListSetItem SpaceToBatchND BatchToSpaceND AssignVariableOp".split()
+    ("Cast", "Const", "Identity", "IdentityN", "StopGradient", "PreventGradient", "Placeholder", "EnsureShape")
+    + ("PlaceholderWithDefault", "ReadVariableOp", "AssignVariableOp", "CheckNumerics", "Range")
+    + ("Reshape", "ExpandDims", "Squeeze", "Transpose", "StridedSlice", "Slice", "ConcatV2", "Pack", "Unpack")
+    + ("Split", "SplitV", "GatherV2", "ResourceGather", "GatherNd", "Tile", "BroadcastTo", "ReverseV2", "Pad", "PadV2")
+    + ("ZerosLike", "OnesLike", "Fill", "SpaceToBatchND", "BatchToSpaceND")
+    + ("If", "StatelessIf", "While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall")
+    + ("TensorListStack", "TensorListGetItem", "TensorListFromTensor", "TensorListReserve", "TensorListSetItem")
 )
-_OF_SHAPE = frozenset("Shape ShapeN Size Rank".split())
-_SOURCES = frozenset("ReadVariableOp ResourceGather Placeholder".split())
+_OF_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
+_SOURCES = frozenset(("ReadVariableOp", "ResourceGather", "Placeholder"))
 _one_at_a_time = threading.RLock()
 
 
@@ -42,6 +44,7 @@ class Use:
     outputs: list[Any] = field(default_factory=list)
     end: int = 0
     children: list[Use] = field(default_factory=list)
+    parent: Use | None = None
 
     def casts(self) -> list[str]:
         """`"float32 -> float16"` for every argument that the layer cast before its `call`."""
@@ -75,7 +78,7 @@ def trace(model: Any, arguments: Any, training: bool = True) -> list[Use]:
     uses: list[Use] = []
 
     def call(inputs: Any) -> Any:
-        with _watched(uses):
+        with _watched(model, uses):
             return model(inputs, training=training)
 
     with warnings.catch_warnings():
@@ -86,43 +89,33 @@ def trace(model: Any, arguments: Any, training: bool = True) -> list[Use]:
 
 
 @contextlib.contextmanager
-def _watched(uses: list[Use]) -> Iterator[None]:
-    """Keras's two ways into a layer, watched, in this thread, while the block runs."""
+def _watched(model: Any, uses: list[Use]) -> Iterator[None]:
+    """Keras's two ways into a layer, and what classes put before them, watched in this thread while the block runs."""
     import keras
 
     thread, stack = threading.get_ident(), []
+    layers = {c for layer in model._flatten_layers() for c in type(layer).__mro__ if "__call__" in vars(c)}
+    layers = {c for c in layers | {keras.Layer} if issubclass(c, keras.Layer)}
     with _one_at_a_time:
-        layer_call, operation_call = keras.Layer.__call__, keras.Operation.__call__
-        keras.Layer.__call__ = _opening(layer_call, uses, stack, thread)
-        keras.Operation.__call__ = _noting(operation_call, uses, stack, thread)
+        originals = {c: c.__call__ for c in (*layers, keras.Operation)}
+        for c, original in originals.items():
+            c.__call__ = _watching(original, uses, stack, thread, inner=c is keras.Operation)
         try:
             yield
         finally:
-            keras.Layer.__call__, keras.Operation.__call__ = layer_call, operation_call
+            for c, original in originals.items():
+                c.__call__ = original
 
 
-def _opening(original: Callable, uses: list[Use], stack: list[Use], thread: int) -> Callable:
-    """`Layer.__call__` that opens a `Use` for the call."""
+def _watching(original: Callable, uses: list[Use], stack: list[Use], thread: int, inner: bool) -> Callable:
+    """A `__call__` that opens a `Use`; further in, that of the same call notes what the layer's `call` is given."""
 
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 it stands in for the method
-        if threading.get_ident() != thread:
-            return original(self, *args, **kwargs)
-        with _use(self, uses, stack, args, kwargs) as use:
-            outputs = original(self, *args, **kwargs)
-            use.outputs = [x for _, x in _tensors(outputs)]
-        return outputs
-
-    return __call__
-
-
-def _noting(original: Callable, uses: list[Use], stack: list[Use], thread: int) -> Callable:
-    """`Operation.__call__` that notes what a layer's `call` is given; a bare operation has a `Use` of its own."""
-
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 it stands in for the method
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != thread:
             return original(self, *args, **kwargs)
         if stack and stack[-1].layer is self:
-            stack[-1].seen = dict(_tensors((args, kwargs)))
+            if inner:
+                stack[-1].seen = dict(_tensors((args, kwargs)))
             return original(self, *args, **kwargs)
         with _use(self, uses, stack, args, kwargs) as use:
             outputs = original(self, *args, **kwargs)
@@ -140,6 +133,7 @@ def _use(layer: Any, uses: list[Use], stack: list[Use], args: Any, kwargs: Any) 
     use = Use(layer, graph, _size(graph), _tensors((args, kwargs)))
     if stack:
         stack[-1].children.append(use)
+        use.parent = stack[-1]
     uses.append(use)
     stack.append(use)
     try:
