@@ -3,10 +3,14 @@
 Importing this needs matplotlib, but neither pyplot nor TensorFlow.
 """
 
+from ampcourse.plots.charts import symptoms
 from ampcourse.plots.explorer import Explorer, gradient_explorer
+from ampcourse.plots.fusions import fusion
 from ampcourse.plots.gradients import fate_by_scale, gradient_histogram
+from ampcourse.plots.graphs import graph_rewrite
 from ampcourse.plots.maps import map_rows
 from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
+from ampcourse.plots.parity import paired_runs
 from ampcourse.plots.steps import step_dtypes
 from ampcourse.plots.style import PALETTE, Picture
 from ampcourse.plots.training import loss_scale_trace, swamping, training_curves
@@ -19,14 +23,18 @@ __all__ = [
     "bit_layout",
     "fate_by_scale",
     "format_ranges",
+    "fusion",
     "gradient_explorer",
     "gradient_histogram",
+    "graph_rewrite",
     "loss_scale_trace",
     "map_rows",
     "number_line",
+    "paired_runs",
     "rounding_error",
     "step_dtypes",
     "swamping",
+    "symptoms",
     "tipping_ratio",
     "training_curves",
     "ulp_staircase",

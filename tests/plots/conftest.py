@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ampcourse import numerics, plots
+from ampcourse.amp.xla_module import HloModule
 
 NAMES = tuple(numerics.FORMATS)
 RNG = np.random.default_rng(0)
@@ -34,6 +35,24 @@ def scale_trace(finite: list[bool], **rule: object) -> plots.Picture:
     return plots.loss_scale_trace(numerics.trace(numerics.DynamicLossScale(**rule), finite))
 
 
+def one_fusion(inputs: list[str], inside: list[str], result: str = "f32[64,32]") -> plots.Picture:
+    """The picture of a fusion: p0, p1 ... are its inputs, of these types; `inside` are the lines of its computation."""
+    parameters = [f"{shape} parameter({n})" for n, shape in enumerate(inputs)]
+    operands = ", ".join(f"x{n}" for n in range(len(inputs)))
+    lines = ["HloModule m", "fused {", *(f"p{n} = {line}" for n, line in enumerate(parameters)), *inside, "}"]
+    lines += ["ENTRY main {", *(f"x{n} = {line}" for n, line in enumerate(parameters))]
+    lines += [f"ROOT a_fusion = {result} fusion({operands}), kind=kLoop, calls=fused", "}"]
+    return plots.fusion(HloModule.from_text("\n".join(lines)).fusions[0])
+
+
+A = "f32[64,32]"
+CHAIN = ["t = f32[] constant(0.70710678)", f"b = {A} broadcast(t), dimensions={{}}", f"m = {A} multiply(p0, b)"]
+CHAIN += ["h = bf16[64,32] convert(m)", f"f = {A} convert(h)", f"ROOT r = {A} multiply(f, p0)"]
+LONG = [f"o0 = {A} add(p0, p1)", *(f"o{n} = {A} tanh(o{n - 1})" for n in range(1, 30)), f"ROOT r = {A} add(o29, o0)"]
+WIDE = [*(f"o{n} = {A} convert(p{n})" for n in range(10)), f"s1 = {A} add(o0, o1)"]
+WIDE += [*(f"s{n} = {A} add(s{n - 1}, o{n})" for n in range(2, 10)), f"ROOT s = {A} negate(s9)"]
+TWO = ["s = f64[] constant(0)", "n = f64[8,16,32,64] sine(p0)", "c = f64[8] reduce(n, s), dimensions={1,2,3}"]
+TWO += ["k = pred[8,16,32,64] not(p1)", "ROOT t = (f64[8], pred[8,16,32,64]) tuple(c, k)"]
 BY_FORMAT: dict[str, Callable[[str], plots.Picture]] = {
     "bit_layout": lambda name: plots.bit_layout([name]),
     "format_ranges": lambda name: plots.format_ranges([name, "e6m9"]),
@@ -59,6 +78,14 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
     "rounding_error of flushed numbers": lambda: plots.rounding_error("float16", x=(2**-40, 2**-30)),
     "step_dtypes of a step": lambda: plots.step_dtypes({"weights": "float32", "output": "float16", "loss": "float32"}),
     "step_dtypes of six": lambda: plots.step_dtypes(dict(zip("abcdef", NAMES, strict=True))),
+    "fusion of a chain": lambda: one_fusion([f"{A}{{1,0}}"], CHAIN),
+    "fusion of thirty operations": lambda: one_fusion([A, A], LONG),
+    "fusion of ten inputs": lambda: one_fusion(["bf16[64,32]"] * 10, WIDE),
+    "fusion without an input": lambda: one_fusion([], ["ROOT i = s64[7] iota(), iota_dimension=0"], "s64[7]"),
+    "fusion with two results": lambda: one_fusion(
+        ["f64[8,16,32,64]", "pred[8,16,32,64]"], TWO, "(f64[8], pred[8,16,32,64])"
+    ),
+    "fusion of float8": lambda: one_fusion(["f8e4m3fn[4]"], ["ROOT c = f16[4] convert(p0)"], "f16[4]"),
     "map_rows of one map": lambda: plots.map_rows({"a": np.eye(4)}, shape=(4, 4)),
     "map_rows of three kinds": lambda: plots.map_rows(
         {"target": RNG.random((5, 784)), "float32": RNG.random((5, 28, 28)), "float16, not scaled": np.zeros((5, 784))},
@@ -86,6 +113,17 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
     ),
     "training_curves never finite": lambda: plots.training_curves({"a": [np.nan, np.inf], "b": [1.0, 0.5]}),
     "training_curves of one step": lambda: plots.training_curves({"a": [2.5]}),
+    "paired_runs of two policies": lambda: plots.paired_runs(
+        {"float32": 0.9 + 0.01 * RNG.normal(size=8), "mixed_float16": 0.9 + 0.01 * RNG.normal(size=8)},
+        0.005,
+        {"mixed_float16": (-0.003, 0.012)},
+    ),
+    "paired_runs of three, some not finite": lambda: plots.paired_runs(
+        {"float32": [0.8, 0.9], "mixed_float16": [0.7, np.nan], "mixed_bfloat16": [0.8, np.inf]},
+        0.01,
+        {"mixed_float16": (np.nan, np.nan), "mixed_bfloat16": (-np.inf, np.inf)},
+    ),
+    "paired_runs of one seed": lambda: plots.paired_runs({"float32": [1.0], "float16": [1.0]}, 1e-9),
 }
 CASES = {f"{kind}-{name}": partial(draw, name) for kind, draw in BY_FORMAT.items() for name in NAMES} | AWKWARD
 
