@@ -9,6 +9,7 @@ from ampcourse.plots.fusions import fusion
 from ampcourse.plots.gradients import fate_by_scale, gradient_histogram
 from ampcourse.plots.graphs import graph_rewrite
 from ampcourse.plots.maps import map_rows
+from ampcourse.plots.monitor import gradient_health
 from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
 from ampcourse.plots.parity import paired_runs
 from ampcourse.plots.steps import step_dtypes
@@ -25,6 +26,7 @@ __all__ = [
     "format_ranges",
     "fusion",
     "gradient_explorer",
+    "gradient_health",
     "gradient_histogram",
     "graph_rewrite",
     "loss_scale_trace",

@@ -53,6 +53,18 @@ WIDE = [*(f"o{n} = {A} convert(p{n})" for n in range(10)), f"s1 = {A} add(o0, o1
 WIDE += [*(f"s{n} = {A} add(s{n - 1}, o{n})" for n in range(2, 10)), f"ROOT s = {A} negate(s9)"]
 TWO = ["s = f64[] constant(0)", "n = f64[8,16,32,64] sine(p0)", "c = f64[8] reduce(n, s), dimensions={1,2,3}"]
 TWO += ["k = pred[8,16,32,64] not(p1)", "ROOT t = (f64[8], pred[8,16,32,64]) tuple(c, k)"]
+
+
+def run_of(scale: object, nonfinite: object = 0, **columns: object) -> dict[str, np.ndarray]:
+    """The history of a run as a gradient monitor keeps it."""
+    scale = np.asarray(scale, float)
+    bad = np.broadcast_to(nonfinite, scale.shape) > 0
+    norm = np.where(bad, np.nan, np.exp(-np.arange(scale.size) / 40))
+    share = np.where(bad, np.nan, 0.1)
+    run = {"scale": scale, "skipped": bad, "nonfinite": bad, "norm": norm, "flushed": share, "subnormal": share / 5}
+    return {"step": np.arange(scale.size) + 1, **run, **columns}
+
+
 BY_FORMAT: dict[str, Callable[[str], plots.Picture]] = {
     "bit_layout": lambda name: plots.bit_layout([name]),
     "format_ranges": lambda name: plots.format_ranges([name, "e6m9"]),
@@ -101,6 +113,16 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
     "fate_by_scale, all overflow": lambda: plots.fate_by_scale([1.0, 1e30], [1.0, 2.0]),
     "fate_by_scale, all exact": lambda: plots.fate_by_scale([1.0, 2.0], [1.0, 2.0, 4.0]),
     "gradient_explorer by default": lambda: plots.gradient_explorer(GRADIENTS, interactive=False).picture,
+    "gradient_health of a run": lambda: plots.gradient_health(run_of(np.full(200, 2.0**15)), "healthy"),
+    "gradient_health that finds its level": lambda: plots.gradient_health(
+        run_of(np.r_[2.0 ** np.arange(15, 10, -1), np.full(95, 2.0**11)], np.arange(100) < 4), "healthy"
+    ),
+    "gradient_health down to zero": lambda: plots.gradient_health(
+        run_of(np.r_[2.0**15 * np.ones(20), 2.0 ** np.arange(15.0, -127, -1), np.zeros(20)], np.arange(182) >= 20)
+    ),
+    "gradient_health of one step": lambda: plots.gradient_health(run_of([1.0])),
+    "gradient_health of one step, not finite": lambda: plots.gradient_health(run_of([1.0], 1), "diverged"),
+    "gradient_health without gradients": lambda: plots.gradient_health(run_of(np.ones(9), norm=np.zeros(9))),
     "loss_scale_trace with skips": lambda: scale_trace([i % 31 != 7 for i in range(150)], growth_steps=20),
     "loss_scale_trace down to zero": lambda: scale_trace([False] * 150),
     "loss_scale_trace of one step": lambda: scale_trace([True]),

@@ -1,0 +1,314 @@
+"""`GradientMonitor`: what happens to gradients under mixed precision, in `fit` and in custom loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+
+from ampcourse.amp.health import judge, logs, rescue, watched
+from ampcourse.amp.health.hook import FitHook
+from ampcourse.amp.health.reader import Facts, Reader
+from ampcourse.amp.health.table import VariableTable, variable_table
+
+if TYPE_CHECKING:
+    from ampcourse.plots import Picture
+
+READ_EVERY = 16  # steps between two looks of the host at what the device has recorded
+LOWEST = 2.0**-10  # a scale that no healthy run needs: with stop=True the device itself halts there
+
+
+class GradientMonitor(keras.callbacks.Callback):
+    """Watches gradients, loss scale and updates of a run, step by step, and says how the run is doing.
+
+    In `fit` it is a callback: `model.fit(..., callbacks=[monitor])`. In a loop of your own, call
+    `monitor.attach(optimizer, model)` once, and in the step, right before `optimizer.apply`,
+    `monitor.record(gradients)` with the gradients as the tape gives them (scaled, if the loss was). Both work eagerly,
+    inside `tf.function`, and with `jit_compile=True`: what is recorded is part of the graph, and no Python runs in a
+    step.
+
+    What is counted, for each trainable variable:
+
+    - non-finite: NaN and infinite elements. A check by `is_nan` misses the infinities.
+    - norm: the 2-norm of the unscaled gradient, of float32 sums. A step with non-finite gradients has none.
+    - flushed: the fraction of elements of the scaled gradient that are zero in the layer's compute dtype. Gradients
+      reach the optimizer as float32, but the kernels' hold values that were rounded to the compute dtype on the way,
+      so whatever was flushed is already an exact zero, like a gradient that is zero by right (an inactive ReLU).
+      Where a gradient was computed in float32 after all, as inside a normalization, what would round to zero counts:
+      at most 2**-25 for float16. For float32 and bfloat16 only exact zeros count.
+    - subnormal: the fraction that is not zero but below the least normal number of the compute dtype (2**-14 for
+      float16): such values have lost part of their significand, and nothing but underflow makes many of them.
+      A verdict of "underflowing" needs most of a kernel's non-zero gradients to be subnormal, or the whole of it zero.
+    - update ratio: the 2-norm of a step's change to the weights over the 2-norm of the weights, from up to 1,024
+      evenly spaced elements. The table sets it against the unit roundoff of the dtype the variable is stored in, not
+      of the compute dtype: the update is added where the variable is stored, and there it rounds away. That is
+      what float32 master weights are for.
+
+    For a sparse gradient (`tf.IndexedSlices`) its rows count as they come, repeated ones several times.
+
+    Args:
+        log: where to write the history: a path that ends in .csv, or a folder for TensorBoard.
+        stop: in `fit`, end the run when it is collapsing or diverged, with finite weights. Every non-finite step from
+            a loss scale of 2**-10 on, and without a loss scaler any non-finite step, is then halted on the device.
+        save: a path ending in .weights.h5 or .keras: after `fit` it holds the last weights that were finite.
+        live: in a notebook, show the picture while the run goes on.
+        every: write each `every`-th step to the log; non-finite steps are always written.
+        verbose: 1 prints a sentence when the run gets into trouble; 0 prints nothing.
+
+    Raises:
+        ValueError: for an argument that cannot be used, and if Keras runs on a backend other than TensorFlow.
+    """
+
+    def __init__(
+        self,
+        log: str | Path | None = None,
+        stop: bool = False,
+        save: str | Path | None = None,
+        live: bool = False,
+        every: int = 1,
+        verbose: int = 1,
+    ) -> None:
+        super().__init__()
+        if (backend := keras.backend.backend()) != "tensorflow":
+            raise ValueError(
+                f"GradientMonitor watches TensorFlow only, but Keras runs on {backend} here: set "
+                "KERAS_BACKEND=tensorflow before Keras is imported."
+            )
+        if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
+            raise ValueError(f"every must be a whole number of steps, at least 1, not {every!r}.")
+        self.stop, self.live, self.every, self.verbose = bool(stop), live, int(every), verbose
+        self._save = rescue.check_path(save) if save is not None else None
+        self._log = logs.open_log(log, self.every) if log is not None else None
+        self._recorder: Any = None
+        self._reader: Reader | None = None
+        self._hook: FitHook | None = None
+        self._rescue: rescue.Rescue | None = None
+        self._fit_model: Any = None
+        self._calls = 0
+        self._said: set[str] = set()
+
+    # In a custom loop
+
+    def attach(self, optimizer: Any, model_or_variables: Any) -> None:
+        """Watch these variables, in this order; once, outside of any tf.function. Builds the optimizer if need be.
+
+        Args:
+            optimizer: of Keras 3 or tf_keras, with or without a LossScaleOptimizer around it.
+            model_or_variables: a model with weights, or trainable variables in the order of the gradients.
+
+        Raises:
+            ValueError: if there is nothing to watch, or it cannot be watched.
+        """
+        if self.stop or self._save:
+            raise ValueError(
+                "stop and save work in model.fit only: in a loop of your own, look at monitor.should_stop now and "
+                "then, and leave the loop."
+            )
+        self._attach(optimizer, model_or_variables)
+
+    def record(self, gradients: Sequence[Any]) -> None:
+        """One step: call it right before `optimizer.apply`, also inside tf.function.
+
+        Args:
+            gradients: one a variable in the order given to `attach`, scaled as they are; None where a variable has no
+                part in the loss.
+
+        Raises:
+            ValueError: if `attach` was not called, or the gradients do not fit the variables.
+        """
+        if self._recorder is None:
+            raise ValueError("Call monitor.attach(optimizer, model) once before the first monitor.record(gradients).")
+        given = list(gradients) if isinstance(gradients, Sequence) else None
+        if given is None:
+            raise ValueError(f"monitor.record needs the list of gradients, not {type(gradients).__name__}.")
+        self._check(given)
+        self._recorder.record(given)
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the run is collapsing or diverged: for a loop of your own, to be asked every few dozen steps."""
+        return self.summary()["verdict"] in ("collapsing", "diverged")
+
+    # What is known
+
+    def summary(self) -> dict[str, Any]:
+        """The run so far, in a few numbers.
+
+        Returns:
+            steps, skipped (steps the optimizer did not apply), nonfinite_steps, nan_steps (those with a NaN among
+            the gradients), scale (for the next step; 1.0 where nothing scales), scaled (whether there is a loss
+            scale) and verdict: healthy, settling, collapsing, diverged or underflowing.
+        """
+        facts = self._facts()
+        return {
+            "steps": facts.steps,
+            "skipped": facts.skipped,
+            "nonfinite_steps": facts.nonfinite_steps,
+            "nan_steps": facts.nan_steps,
+            "scale": facts.scale,
+            "scaled": facts.scaled,
+            "verdict": judge.judge(facts)[0],
+        }
+
+    @property
+    def says(self) -> list[str]:
+        """The reasons for the verdict as sentences, the most important first."""
+        return judge.judge(self._facts())[1]
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """One array a quantity, one entry a recorded step.
+
+        step (from 1), scale, skipped (bool), nonfinite, nan (elements), variables (with non-finite gradients), norm
+        (unscaled, over all variables), largest (absolute, scaled), flushed, subnormal (fractions of all elements),
+        update_ratio, unmoved (fraction); NaN where a step has none. A loop that takes more than 1,024 steps
+        without asking loses the oldest of them here (not in the counts of `summary`).
+        """
+        return dict(self._facts().history)
+
+    def table(self) -> VariableTable:
+        """One row a variable; prints as text, shows as an HTML table, and holds the numbers in `.rows`."""
+        facts = self._facts()
+        return variable_table(facts, f"Gradients of {facts.steps:,} steps, by variable: {judge.judge(facts)[0]}")
+
+    def picture(self) -> Picture:
+        """Loss scale, skipped steps and gradient norms, step by step."""
+        from ampcourse.plots import gradient_health
+
+        return gradient_health(self.history, self.summary()["verdict"])
+
+    def __str__(self) -> str:
+        s = self.summary()
+        head = f"{s['verdict']}: {s['steps']:,} steps, {s['skipped']:,} skipped, loss scale {s['scale']:g}"
+        return "\n".join([head, *self.says])
+
+    # In fit
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Keras calls it: watch the model's optimizer from the next step on."""
+        model, optimizer = self.model, self.model.optimizer
+        if self._fit_model is not None and self._fit_model is not model:
+            raise ValueError("This GradientMonitor already watches another model: make one monitor for each model.")
+        _check_trainable_in_fit(model, optimizer)
+        if not optimizer.built:
+            optimizer.build(model.trainable_variables)
+        if self._recorder is None or self._recorder.counters.optimizer is not optimizer:
+            self._attach(optimizer, model)
+            self._hook = FitHook(model, self._step, self._after_step)
+        self._fit_model = model
+        self._rescue = rescue.Rescue(model, self._save, everything=self._save is not None)
+        self._rescue.keep(force=True)
+        self._calls = 0
+        self._hook.install()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Keras calls it."""
+        self._look()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Keras calls it: leave no trace in the model."""
+        self._hook.remove()
+        facts = self._look(last=True)
+        if self._save:
+            if not (facts.weights_finite and facts.state_finite):
+                self._rescue.restore()
+            self._rescue.write()
+
+    def _attach(self, optimizer: Any, source: Any) -> None:
+        import tensorflow as tf
+
+        from ampcourse.amp.health.device import Recorder
+
+        if not tf.executing_eagerly():
+            raise ValueError("Call monitor.attach outside of tf.function, once, before the first step.")
+        if not hasattr(optimizer, "apply_gradients"):
+            raise ValueError(f"monitor.attach needs an optimizer first, not {type(optimizer).__name__}.")
+        variables = watched.trainable(source)
+        if not getattr(optimizer, "built", True) or not getattr(optimizer, "_built", True):
+            optimizer.build(variables)
+        counters = watched.Counters(optimizer)
+        self._recorder = Recorder(counters, variables, watched.describe(source, variables, counters.scaled))
+        self._reader = Reader(self._recorder, list(getattr(source, "non_trainable_variables", [])))
+
+    def _check(self, gradients: list[Any]) -> None:
+        expected = self._recorder.watched
+        if len(gradients) != len(expected):
+            raise ValueError(
+                f"monitor.record got {len(gradients):,} gradients for {len(expected):,} variables: give one a "
+                "variable, in the order given to monitor.attach, and None where there is none."
+            )
+        if all(gradient is None for gradient in gradients):
+            raise ValueError("All gradients are None: the loss does not depend on any watched variable.")
+        for gradient, variable in zip(gradients, expected, strict=True):
+            shape = getattr(gradient, "shape", None)
+            if gradient is not None and (shape is None or tuple(shape) not in (variable.shape,)):
+                raise ValueError(
+                    f"The gradient for '{variable.name}' has shape {shape}, but the variable {variable.shape}: give "
+                    "the gradients in the order given to monitor.attach."
+                )
+
+    def _step(self, apply: Any, gradients: Any, variables: Any) -> Any:
+        """One step of fit, as traced: record, then apply unless halted."""
+        import tensorflow as tf
+
+        gradients = list(gradients)
+        variables = list(variables) if variables is not None else None
+        if not self.stop:
+            self._recorder.record(gradients, variables)
+            return apply(gradients, variables)
+        recorder = self._recorder
+
+        def go_on() -> tf.Tensor:
+            recorder.record(gradients, variables)
+            return recorder.halt(LOWEST)
+
+        halted = tf.cond(recorder.halted(), lambda: tf.constant(True), go_on)
+
+        def work() -> tf.Tensor:
+            apply(gradients, variables)
+            return tf.constant(True)
+
+        tf.cond(halted, lambda: tf.constant(False), work)
+        return None
+
+    def _after_step(self) -> None:
+        self._calls += 1
+        steps = max(1, int(getattr(self._fit_model, "steps_per_execution", 1) or 1))
+        if self._calls % max(1, READ_EVERY // steps) == 0:
+            self._look()
+
+    def _look(self, last: bool = False) -> Facts:
+        """Read, judge, log, and act."""
+        facts = self._facts()
+        verdict, says = judge.judge(facts)
+        if self._log:
+            self._log.write(facts.history, last)
+        if verdict in ("collapsing", "diverged"):
+            self._alarm(verdict, says)
+        elif not facts.streak and facts.weights_finite and facts.state_finite:
+            self._rescue.keep(force=last)
+        return facts
+
+    def _alarm(self, verdict: str, says: list[str]) -> None:
+        stopping = self.stop and not self._fit_model.stop_training
+        if stopping:
+            self._fit_model.stop_training = True
+            self._rescue.restore()
+        if self.verbose and (verdict not in self._said or stopping):
+            print(f"GradientMonitor: {verdict}. {says[0]}" + (" The run is stopped." if stopping else ""))  # noqa: T201
+        self._said.add(verdict)
+
+    def _facts(self) -> Facts:
+        return self._reader.read() if self._reader else Facts()
+
+
+def _check_trainable_in_fit(model: Any, optimizer: Any) -> None:
+    if optimizer is None:
+        raise ValueError("The model has no optimizer: compile it with one before fit.")
+    if not model.trainable_variables:
+        raise ValueError("The model has no trainable variables, so there is nothing to watch.")
+    if model.distribute_strategy.num_replicas_in_sync > 1:
+        raise ValueError("GradientMonitor watches one replica only: it does not work under tf.distribute yet.")
