@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ampcourse.amp import graph_pass, graph_read
@@ -84,6 +85,7 @@ class RewrittenGraph:
     variables: Mapping[str, str]
     lists: Mapping[str, str] = field(repr=False)
     edges: tuple[tuple[str, str], ...] = field(repr=False)
+    _runner: Callable[[], Callable[..., Any]] = field(repr=False, compare=False)
 
     def of(self, op: str) -> tuple[Node, ...]:
         """The operations of one kind, in the graph's order."""
@@ -92,6 +94,17 @@ class RewrittenGraph:
     def count(self, dtype: str, op: str | None = None) -> int:
         """How many operations (of one kind) compute in a dtype after the rewrite; inserted casts do not count."""
         return sum(node.after == dtype and op in (None, node.op) for node in self.nodes)
+
+    def run(self, *args: Any) -> Any:
+        """Run the rewritten graph on the devices that are really here, in place of the function.
+
+        Float16 rounds, overflows and flushes alike everywhere; only the order of summation differs from a GPU's.
+        Variables are read and written as the function does.
+
+        Raises:
+            ValueError: if the number of arrays is not that which the graph takes.
+        """
+        return self._runner()(*args)
 
     def picture(self) -> Picture:
         """Before and after side by side.
@@ -184,7 +197,16 @@ def rewritten_graph(fn: Any, *args: Any, device: str = "sm_80", option: str = "a
         lists = graph_pass.op_lists(option)
         before = graph_read.read(before_graph, [o.name for o in function.graph.get_operations()])
         after = graph_read.read(after_graph)
-    return _report(function, before, after, lists, fetches, device, option)
+    runner = cache(partial(_quiet_runner, after_graph, function))
+    return _report(function, before, after, lists, fetches, device, option, runner)
+
+
+def _quiet_runner(graph: Any, function: Any) -> Callable[..., Any]:
+    from ampcourse import quietly
+    from ampcourse.amp import graph_run
+
+    with quietly():
+        return graph_run.runner(graph, function)
 
 
 def _short(name: str, most: int = 44) -> str:
@@ -200,6 +222,7 @@ def _report(
     fetches: list[str],
     device: str,
     option: str,
+    runner: Callable[[], Callable[..., Any]],
 ) -> RewrittenGraph:
     kept = {name.partition(":")[0] for name in fetches}
     deny = graph_read.denied(before, lists)
@@ -232,6 +255,7 @@ def _report(
         variables=_variables(function, after),
         lists=lists,
         edges=tuple((source, n) for n, part in after.items() for source in part.feeds),
+        _runner=runner,
     )
 
 

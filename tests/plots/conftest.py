@@ -17,6 +17,14 @@ RNG = np.random.default_rng(0)
 GRADIENTS = np.r_[np.exp2(RNG.normal(-22, 4, 4000)) * RNG.choice([-1.0, 1.0], 4000), np.zeros(40)]
 SCALES = 2.0 ** np.arange(0, 34, 3)
 TERMS = np.ones(3000)
+FORK = {
+    "x": ("Cast", "", "float16"),
+    "product": ("MatMul", "float32", "float16"),
+    "back": ("Cast", "", "float32"),
+    "exp": ("Exp", "float32", "float32"),
+    "relu": ("Relu", "float32", "float16"),
+}
+FORK_EDGES = [("x", "product"), ("product", "back"), ("back", "exp"), ("product", "relu")]
 
 
 def short_line(name: str) -> plots.Picture:
@@ -29,6 +37,15 @@ def short_line(name: str) -> plots.Picture:
 
 def sums(name: str) -> plots.Picture:
     return plots.swamping({name: numerics.accumulate(TERMS, name), "float32": np.cumsum(TERMS)}, exact=3000.0)
+
+
+def chart(losses: list, scales: list, moved: dict) -> SimpleNamespace:
+    """A chart of symptoms whose twin is well."""
+    losses, skipped = np.array(losses, float), np.array([not np.isfinite(loss) for loss in losses])
+    run = SimpleNamespace(losses=losses, scales=np.array(scales), skipped=skipped, raw=losses * 3e4, moved=moved)
+    well = np.linspace(2, 1, len(losses))
+    twin = SimpleNamespace(losses=well, raw=well, moved=dict.fromkeys(moved, 0.5))
+    return SimpleNamespace(name="patient", policy="mixed_float16", run=run, twin=twin)
 
 
 def scale_trace(finite: list[bool], **rule: object) -> plots.Picture:
@@ -103,6 +120,12 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
         {"target": RNG.random((5, 784)), "float32": RNG.random((5, 28, 28)), "float16, not scaled": np.zeros((5, 784))},
         title="Three kinds",
     ),
+    "graph_rewrite of one": lambda: plots.graph_rewrite({"a": ("MatMul", "float32", "float32")}, []),
+    "graph_rewrite of a fork": lambda: plots.graph_rewrite(FORK, FORK_EDGES),
+    "graph_rewrite of all it can show": lambda: plots.graph_rewrite(
+        {str(i): ("SparseSoftmaxCrossEntropyWithLogits", "float32", "bfloat16") for i in range(32)},
+        [(str(i), str(i + 1 + i % 3)) for i in range(28)],
+    ),
     "swamping of ups and downs": lambda: plots.swamping({"float16": np.sin(np.arange(50))}),
     "tipping_ratio within a binade": lambda: plots.tipping_ratio("bfloat16", w=(1.1, 1.9)),
     "tipping_ratio far up": lambda: plots.tipping_ratio("float16", w=(1000, 60000)),
@@ -134,6 +157,12 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
         {f"run {i}": np.linspace(3, 1 + i / 100, 40) for i in range(6)}, log=False
     ),
     "training_curves never finite": lambda: plots.training_curves({"a": [np.nan, np.inf], "b": [1.0, 0.5]}),
+    "symptoms of one who is well": lambda: plots.symptoms(chart([2, 1.5, 1], [2.0**15] * 3, {"a": 0.5, "b": 0.4})),
+    "symptoms of one without scaler": lambda: plots.symptoms(chart([2, 1.9, 1.8], [], {"a": 0.0, "b": 1e-9})),
+    "symptoms of one who never was finite": lambda: plots.symptoms(
+        chart([np.nan] * 150, [2.0 ** (15 - k) for k in range(140)] + [0.0] * 10, {"a": np.nan, "b": 0.0})
+    ),
+    "symptoms of one step": lambda: plots.symptoms(chart([1.0], [1.0], {"a": 900.0})),
     "training_curves of one step": lambda: plots.training_curves({"a": [2.5]}),
     "paired_runs of two policies": lambda: plots.paired_runs(
         {"float32": 0.9 + 0.01 * RNG.normal(size=8), "mixed_float16": 0.9 + 0.01 * RNG.normal(size=8)},
@@ -146,6 +175,17 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
         {"mixed_float16": (np.nan, np.nan), "mixed_bfloat16": (-np.inf, np.inf)},
     ),
     "paired_runs of one seed": lambda: plots.paired_runs({"float32": [1.0], "float16": [1.0]}, 1e-9),
+    "update_sizes of a step": lambda: plots.update_sizes(
+        {"right": 0.2, "no scale_loss": 6.1e-6, "twice": 0.4}, "right"
+    ),
+    "update_sizes of arrays": lambda: plots.update_sizes({"a": [0.3, 0.4], "b": np.full(4, 8e3)}, "a", title="My own"),
+    "update_sizes of nothing and too much": lambda: plots.update_sizes(
+        {"right": 1.0, "nothing": 0.0, "overflow": np.inf, "NaN": [np.nan, 1.0], "the same": 1.001}, "right"
+    ),
+    "learning_rates with skips": lambda: plots.learning_rates(
+        {"Keras 3": [0, 0, 0.1, 0.2, 0.3, 0.3], "Keras 2": [0, 0, 0.3, 0.3, 0.3, np.nan]}
+    ),
+    "learning_rates of one step": lambda: plots.learning_rates({"a": [0.5]}),
 }
 CASES = {f"{kind}-{name}": partial(draw, name) for kind, draw in BY_FORMAT.items() for name in NAMES} | AWKWARD
 
