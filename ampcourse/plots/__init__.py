@@ -8,6 +8,7 @@ from ampcourse.plots.explorer import Explorer, gradient_explorer
 from ampcourse.plots.fusions import fusion
 from ampcourse.plots.gradients import fate_by_scale, gradient_histogram
 from ampcourse.plots.graphs import graph_rewrite
+from ampcourse.plots.loops import learning_rates, update_sizes
 from ampcourse.plots.maps import map_rows
 from ampcourse.plots.monitor import gradient_health
 from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
@@ -29,6 +30,7 @@ __all__ = [
     "gradient_health",
     "gradient_histogram",
     "graph_rewrite",
+    "learning_rates",
     "loss_scale_trace",
     "map_rows",
     "number_line",
@@ -40,4 +42,5 @@ __all__ = [
     "tipping_ratio",
     "training_curves",
     "ulp_staircase",
+    "update_sizes",
 ]
