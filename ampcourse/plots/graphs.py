@@ -134,7 +134,7 @@ def _draw(
             x, y, f"{_short(op)}\n{dtype}", ha="center", va="center", fontsize=9, linespacing=1.05, bbox=label, zorder=3
         )
     widest, lowest = (max(at[axis] for at in places.values()) for axis in (0, 1))
-    axes.set(xlim=(-0.65, 1.25 * widest + 0.65), ylim=(lowest + 0.6, -0.6), title=title)
+    axes.set(xlim=(-0.65, 1.25 * widest + 0.65), ylim=(lowest + 0.6, -0.6), xticks=[], yticks=[], title=title)
     axes.set_axis_off()
 
 
