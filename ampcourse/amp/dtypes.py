@@ -80,6 +80,18 @@ class DtypeTable:
         """The same table with those rows only for which `wanted(row)` is true."""
         return DtypeTable(tuple(r for r in self.rows if wanted(r)), self.model, self.policy)
 
+    def picture(self, title: str = "") -> Any:
+        """The layers as a road through dtypes, an `ampcourse.plots.Picture`; containers and unused layers left out.
+
+        Raises:
+            ValueError: if there are more than 40 layers: choose some with `only`.
+        """
+        from ampcourse.plots import dtype_lanes
+
+        shown = [r for r in self.rows if r.output and (r.compute or r.kind == "InputLayer")]
+        steps = [(r.name, r.output.rpartition(", ")[2], r.inside.rpartition("; ")[2].partition(":")[0]) for r in shown]
+        return dtype_lanes(steps, title or f"The dtype of what each layer of {self.model!r} returns")
+
     @property
     def caption(self) -> str:
         """One line above the table."""

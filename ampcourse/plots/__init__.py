@@ -8,6 +8,7 @@ from ampcourse.plots.explorer import Explorer, gradient_explorer
 from ampcourse.plots.fusions import fusion
 from ampcourse.plots.gradients import fate_by_scale, gradient_histogram
 from ampcourse.plots.graphs import graph_rewrite
+from ampcourse.plots.lanes import dtype_lanes
 from ampcourse.plots.loops import learning_rates, update_sizes
 from ampcourse.plots.maps import map_rows
 from ampcourse.plots.monitor import gradient_health
@@ -23,6 +24,7 @@ __all__ = [
     "Explorer",
     "Picture",
     "bit_layout",
+    "dtype_lanes",
     "fate_by_scale",
     "format_ranges",
     "fusion",

@@ -107,6 +107,11 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
     "rounding_error of flushed numbers": lambda: plots.rounding_error("float16", x=(2**-40, 2**-30)),
     "step_dtypes of a step": lambda: plots.step_dtypes({"weights": "float32", "output": "float16", "loss": "float32"}),
     "step_dtypes of six": lambda: plots.step_dtypes(dict(zip("abcdef", NAMES, strict=True))),
+    "dtype_lanes of one layer": lambda: plots.dtype_lanes([("dense", "float16", "")]),
+    "dtype_lanes of whole numbers and floats": lambda: plots.dtype_lanes(
+        [("tokens", "int64", ""), ("encoder/block_0/normalisation", "bfloat16", "float32"), ("head", "float64", "")]
+    ),
+    "dtype_lanes of forty layers": lambda: plots.dtype_lanes([(f"layer_{i}", "float16", "") for i in range(40)], "All"),
     "fusion of a chain": lambda: one_fusion([f"{A}{{1,0}}"], CHAIN),
     "fusion of thirty operations": lambda: one_fusion([A, A], LONG),
     "fusion of ten inputs": lambda: one_fusion(["bf16[64,32]"] * 10, WIDE),
