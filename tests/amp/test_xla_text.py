@@ -32,7 +32,7 @@ ENTRY %main (arg.0: f16[8,16], arg.1: f16[16,4]) -> (f32[], f32[8,4], s32[<=7]) 
     3, 4
   })
   %constant.5 = f32[] constant(-inf)
-  %call.1 = (f16[8,4]{1,0}, s8[1024]{0}) custom-call(%arg.0, %arg.1), backend_config={"a":{"b":[1]}}, custom_call_target="gemm$"
+  %call.1 = (f16[8,4], s8[1024]) custom-call(%arg.0, %arg.1), backend_config={"a":{"b":[1]}}, custom_call_target="gemm$"
   %gte.1 = f16[8,4]{1,0} get-tuple-element(%call.1), index=0
   %cudnn = (f16[1,2,2,4]{3,2,1,0}, u8[0]{0}) custom-call(%arg.0, %arg.1), custom_call_target="__cudnn$convForward"
   %fusion.1 = f32[8,4]{1,0} fusion(%gte.1, %constant.4), kind=kLoop, calls=%fused_add
