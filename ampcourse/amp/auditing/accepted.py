@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +53,20 @@ class Accepted:
         import keras
 
         return None if self.x is None else keras.tree.flatten(self.x)
+
+    @property
+    def batch(self) -> Any:
+        """The sample as `fit` reads it: (x, y) or (x, y, weights), or x alone."""
+        parts = (self.x, self.y, self.weights)
+        kept = parts[:3] if self.weights is not None else parts[:2] if self.y is not None else parts[:1]
+        return kept if len(kept) > 1 else kept[0]
+
+    @property
+    def step_arrays(self) -> list[Any]:
+        """The flat arrays of the batch."""
+        import keras
+
+        return keras.tree.flatten(self.batch)
 
     def call(self, *tensors: Any) -> Any:
         """Call the model as `fit` does."""
@@ -167,20 +179,3 @@ def _few_rows(part: Any, along: Any = None) -> Any:
     )
     rows = max(4, _ELEMENTS // max(int(largest), 1))
     return keras.tree.map_structure(lambda x: x[:rows] if np.ndim(x) else x, part)
-
-
-def takes_one(function: Callable) -> bool:
-    """Whether a step takes the batch as one argument."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len([p for p in places if p.default is p.empty]) == 1 and not any(
-        p.kind == p.VAR_POSITIONAL for p in parameters
-    )
-
-
-def keras_is_loaded() -> bool:
-    """Whether Keras is imported already: nothing else can have made a model."""
-    return "keras" in sys.modules

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
-
-import numpy as np
 
 from ampcourse.amp.auditing.accepted import Accepted, accept
 from ampcourse.amp.auditing.constants import constant_hazards
 from ampcourse.amp.auditing.graphs import Graph
+from ampcourse.amp.auditing.identifiers import identifier_hazards
 from ampcourse.amp.auditing.optimizers import optimizer_hazards
 from ampcourse.amp.auditing.outputs import output_hazards
 from ampcourse.amp.auditing.probes import Probes
+from ampcourse.amp.auditing.ranges import range_hazards
+from ampcourse.amp.auditing.reductions import reduction_hazards
 from ampcourse.amp.auditing.report import SEVERITIES, AuditReport, Hazard
-from ampcourse.amp.auditing.tracing import trace
+from ampcourse.amp.auditing.speed import idle_hazards, policy_hazards, promoted_hazards
+from ampcourse.amp.auditing.stepping import step_of, trace_step
+from ampcourse.amp.auditing.steps import added_losses, scaled_by_hand, step_hazards
+from ampcourse.amp.auditing.tracing import Trace, trace
+from ampcourse.amp.dtypes_inputs import failed
+from ampcourse.amp.machine import hardware
 
 
 def audit(
@@ -45,8 +52,8 @@ def audit(
 
     Raises:
         TypeError: for what is no Keras 3 model, optimizer, loss or function.
-        ValueError: if Keras does not run on TensorFlow, if the inputs cannot be known, if the sample does not fit, or if
-            the model or the step cannot be traced.
+        ValueError: if Keras does not run on TensorFlow, if the inputs cannot be known, if the sample does not fit, or
+            if the model or the step cannot be traced.
     """
     given = accept(model, optimizer, sample, loss, step)
     from ampcourse import quietly
@@ -62,15 +69,54 @@ def audit(
 
 
 def _hazards(given: Accepted) -> Iterator[Hazard]:
-    noted = trace(given.call, given.specs, given.model)
+    try:
+        noted = trace(given.call, given.specs, given.model)
+    except Exception as error:  # whatever the model's code raises
+        raise ValueError(failed(given.model, "audit", error)) from None
+    graph, probes = _traced(given, noted, given.arrays)
+    outputs = [x for x in _flat(graph.trace.outputs) if hasattr(x, "op")]
+    with contextlib.closing(probes):
+        yield from constant_hazards(graph)
+        yield from output_hazards(graph, probes, outputs, given.losses(len(outputs)), given.targets(len(outputs)))
+        yield from identifier_hazards(graph, probes, given.arrays)
+        yield from reduction_hazards(graph, probes)
+        yield from added_losses(graph, probes)
+        if probes:
+            yield from range_hazards(graph, probes, given.arrays, outputs)
+        yield from promoted_hazards(graph, given.model)
+        yield from idle_hazards(graph)
+    yield from _training(given)
+    yield from policy_hazards(given.model, hardware())
+
+
+def _training(given: Accepted) -> Iterator[Hazard]:
+    """The step, if there is one to look at, and the optimizers."""
+    optimizers, by_hand = [given.optimizer], False
+    step = step_of(given)
+    if step is not None:
+        noted = trace_step(given, *step)
+        if noted is not None:
+            graph, probes = _traced(given, noted, given.step_arrays)
+            with contextlib.closing(probes):
+                by_hand = scaled_by_hand(graph, probes)
+                yield from step_hazards(graph, probes, given.model)
+                yield from _of_the_step(graph, probes)
+            optimizers = [applied.optimizer for applied in noted.applied] or optimizers
+    for optimizer in {id(o): o for o in optimizers if o is not None}.values():
+        yield from optimizer_hazards(optimizer, given.model, by_hand)
+
+
+def _of_the_step(graph: Graph, probes: Probes) -> Iterator[Hazard]:
+    """What the step itself computes; its model's layers have been looked at already."""
+    for found in (constant_hazards(graph), reduction_hazards(graph, probes), range_hazards(graph, probes, [], [])):
+        yield from (hazard for hazard in found if hazard.layer == "step")
+
+
+def _traced(given: Accepted, noted: Trace, arrays: list[Any] | None) -> tuple[Graph, Probes]:
     graph = Graph(noted, given.model)
-    probes = Probes(graph, given.arrays)
+    probes = Probes(graph, arrays)
     probes.look()
-    outputs = [x for x in _flat(noted.outputs) if hasattr(x, "op")]
-    yield from constant_hazards(graph)
-    yield from output_hazards(graph, probes, outputs, given.losses(len(outputs)), given.targets(len(outputs)))
-    if given.optimizer is not None:
-        yield from optimizer_hazards(given.optimizer, given.model)
+    return graph, probes
 
 
 def _flat(structure: Any) -> list[Any]:
@@ -82,8 +128,3 @@ def _flat(structure: Any) -> list[Any]:
 def _distinct(hazards: list[Hazard]) -> list[Hazard]:
     """Each hazard once: the same line of a shared layer is traced as often as the layer is called."""
     return list({(h.kind, h.layer, h.evidence): h for h in hazards}.values())
-
-
-def finite_or_none(x: Any) -> float | None:
-    """A number for `Hazard.value`."""
-    return float(x) if np.isfinite(x) else None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ampcourse.numerics.formats import BFLOAT16, FLOAT16, Format
+from ampcourse.numerics.formats import BFLOAT16, FLOAT16
 
 LOW = {"float16": FLOAT16, "bfloat16": BFLOAT16}
 WIDE = ("float32", "float64")

@@ -90,6 +90,27 @@ class Graph:
         """Every operation that no gradient tape made, nested ones included."""
         return (op for op in self.operations if (id(op.graph), op.name) not in self.backward)
 
+    def scale_reads(self) -> list[str]:
+        """Names of the tensors that hold a loss scale: of every wrapper that scaled a loss or applied gradients."""
+        handles = {id(handle) for handle in self.trace.scales}
+        for applied in self.trace.applied:
+            scale = getattr(applied.optimizer, "dynamic_scale", None)
+            handles |= {_handle(scale)} if scale is not None else set()
+        reads = (op for op in self.trace.graph.get_operations() if op.type == "ReadVariableOp")
+        return [op.outputs[0].name for op in reads if id(self._external.get(id(op.inputs[0]))) in handles]
+
+    def rests_on(self, tensor: Any, names: list[str]) -> bool:
+        """Whether any of the named tensors of the outer graph enters the computation of a tensor."""
+        todo, seen, wanted = [tensor], set(), set(names)
+        while todo:
+            tensor = todo.pop()
+            if tensor.name in wanted:
+                return True
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                todo += list(tensor.op.inputs)
+        return False
+
     def source(self, tensor: Any) -> Any:
         """The tensor itself, or what it stands for outside or inside of a nested function."""
         for _ in range(20):
@@ -137,9 +158,20 @@ class Graph:
             handle = self._external.get(id(self.source(op.inputs[0])))
             if handle is None or id(handle) in self._trainable:
                 return None
-            return _read(handle, op.get_attr("dtype"))
+            return self.written_by(op, handle)
         external = self._external.get(id(op.outputs[0])) if op.outputs else None
         return external.numpy() if hasattr(external, "numpy") and external.dtype.name != "resource" else None
+
+    def written_by(self, op: Any, handle: Any) -> Any:
+        """What a variable holds that an operation reads; None if it holds nothing yet."""
+        key = id(handle)
+        if key not in self._values:
+            self._values[key] = _read(handle, op.get_attr("dtype"))
+        return self._values[key]
+
+    @cached_property
+    def _values(self) -> dict[int, Any]:
+        return {}
 
     def is_constant(self, op: Any) -> bool:
         """Whether an operation holds a constant."""
@@ -178,13 +210,27 @@ def bodies(op: Any) -> Iterator[tuple[Any, list[Any]]]:
                 yield body, list(op.inputs)[skip:]
 
 
+def called_by(op: Any) -> str:
+    """Name of the library function that a user's code called and which made an operation; "" if not known."""
+    frames = list(op.traceback or ())
+    last = max((i for i, frame in enumerate(frames) if _is_users(frame)), default=None)
+    if last is None:
+        return ""
+    wrappers = ("error_handler", "op_dispatch_handler", "wrapper", "new_func", "decorated", "__call__", "call")
+    return next((frame.name for frame in frames[last + 1 :] if frame.name not in wrappers), "")
+
+
+def _is_users(frame: Any) -> bool:
+    return not frame.filename.startswith(_OURS) and not any(part in frame.filename for part in _LIBRARIES)
+
+
 def line_of(op: Any) -> str:
     """Where an operation was written: `"file.py, line 12: x + 1e-8"`; "" where only libraries know."""
     import linecache
 
     for frame in reversed(list(op.traceback or ())):
         name = frame.filename
-        if name.startswith(_OURS) or any(part in name for part in _LIBRARIES):
+        if not _is_users(frame):
             continue
         code = " ".join((linecache.getline(name, frame.lineno) or frame.line or "").split())[:120]
         place = "this notebook" if "ipykernel" in name or name.startswith("<ipython") else Path(name).name

@@ -122,7 +122,7 @@ def _ignored(optimizer: Any) -> Iterator[Hazard]:
                 "optimizer",
                 f"{name}={value!r} is set on the LossScaleOptimizer, which ignores it: only the inner "
                 f"{type(inner).__name__} acts, and there {name} is {getattr(inner, name, None)!r}.",
-                f"optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.{type(inner).__name__}({name}={value!r}))",
+                f"inner = keras.optimizers.{type(inner).__name__}({name}={value!r})  # set it there, then wrap",
                 float(value) if isinstance(value, int | float) else None,
             )
     left_out = getattr(optimizer, "_exclude_from_weight_decay", None) or getattr(

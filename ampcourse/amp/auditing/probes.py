@@ -1,17 +1,26 @@
-"""The numbers that a sample leaves in a traced graph: chosen tensors are summed up and fetched, nothing else is run."""
+"""The numbers that a sample leaves in a traced graph: chosen tensors are fetched, nothing else is run.
+
+A session runs the graph as it is, and only what the chosen tensors need: assignments never happen. What variables hold
+is read once and fed. Where that is not possible (a function that reads variables itself), TensorFlow's own pruning
+does the same, slowly.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ampcourse.amp.auditing.formats import dtype_of, is_low
-from ampcourse.amp.auditing.graphs import Graph
+from ampcourse.amp.auditing.graphs import Graph, size_of
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-_UNSEEN = frozenset(("Const", "Placeholder", "ReadVariableOp"))
+_AT_ONCE = 2**28  # bytes
+# Bits of an infinity, without the sign; what is above is NaN.
+_INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
 
 
 @dataclass(frozen=True)
@@ -30,60 +39,104 @@ class Seen:
 
 
 class Probes:
-    """Summaries of tensors of a trace's outer graph, computed with a sample.
+    """Numbers of a trace's outer graph, computed with a sample.
 
     Args:
         graph: the graph.
-        feeds: the sample's flat arrays, one for each input of the trace.
+        feeds: the sample's flat arrays, one for each input of the trace; None where there is no sample.
     """
 
     def __init__(self, graph: Graph, feeds: list[Any] | None) -> None:
         self.graph, self.feeds = graph, feeds
         self._seen: dict[int, Seen] = {}
+        self._fed = None if feeds is None else _fed(graph, feeds)
+        self._session: Any = None
 
     def __bool__(self) -> bool:
         return self.feeds is not None
 
-    def fetch(self, tensors: list[Any]) -> list[np.ndarray]:
-        """The values of tensors of the outer graph."""
+    def fetch(self, tensors: list[Any], instead: dict[str, Any] | None = None) -> list[np.ndarray]:
+        """The values of tensors of the outer graph.
+
+        Args:
+            tensors: what to fetch.
+            instead: name of a tensor -> the value that it shall have.
+        """
         import tensorflow as tf
 
+        if self._session is None:
+            config = tf.compat.v1.ConfigProto()
+            # As written: the optimizer would take minutes for hundreds of fetches, and change what is computed.
+            config.graph_options.optimizer_options.opt_level = -1
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
+            self._session = tf.compat.v1.Session(graph=self.graph.trace.graph, config=config)
+        try:
+            return self._session.run(list(tensors), {**self._fed, **(instead or {})})
+        except (tf.errors.OpError, TypeError, ValueError):
+            if instead:
+                raise
         trace = self.graph.trace
         run = trace.wrapped.prune(trace.inputs, list(tensors))
         values = run(*(tf.convert_to_tensor(x, t.dtype) for x, t in zip(self.feeds, trace.inputs, strict=True)))
         return [np.asarray(x) for x in values]
 
+    def close(self) -> None:
+        """Let go of the session."""
+        if self._session is not None:
+            self._session.close()
+
     def look(self) -> None:
         """Sum up every low-precision tensor, and what such tensors are made from."""
-        import tensorflow as tf
-
         if self.feeds is None:
             return
-        outer, wanted = self.graph.trace.graph, []
-        for op in outer.get_operations():
-            if op.type in _UNSEEN or not any(is_low(x) for x in (*op.inputs, *op.outputs)):
-                continue
-            wanted += [x for x in (*op.inputs, *op.outputs) if dtype_of(x) in _FLOATS]
-        wanted = list({id(x): x for x in wanted}.values())
-        if not wanted:
-            return
-        with outer.as_default():
-            rows = [_summary(x) for x in wanted]
-            stacked = tf.stack(rows)
-        for tensor, (largest, finite, nan) in zip(wanted, self.fetch([stacked])[0], strict=True):
-            self._seen[id(tensor)] = Seen(float(largest), bool(finite), bool(nan))
+        wanted: dict[int, Any] = {}
+        for op in self.graph.trace.graph.get_operations():
+            if any(is_low(x) for x in (*op.inputs, *op.outputs)):
+                wanted |= {id(x): x for x in (*op.inputs, *op.outputs) if dtype_of(x) in _FLOATS}
+        for batch in _batches(wanted.values()):
+            for tensor, value in zip(batch, self.fetch(batch), strict=True):
+                self._seen[id(tensor)] = summary(value)
 
     def seen(self, tensor: Any) -> Seen | None:
         """What a tensor held; None where nothing was fed, or the tensor lies in a nested function."""
         return self._seen.get(id(tensor))
 
 
-def _summary(tensor: Any) -> Any:
-    """Largest magnitude (in float32), whether all is finite, whether any is NaN: three numbers."""
-    import tensorflow as tf
+def summary(value: Any) -> Seen:
+    """The largest magnitude of an array, from its bit patterns: without the sign they are in the order of magnitude."""
+    array = np.asarray(value)
+    if not array.size or array.dtype.name not in _INFINITY:
+        return Seen(0.0, True, False)
+    unsigned = np.dtype(f"uint{8 * array.dtype.itemsize}")
+    mask = unsigned.type(np.iinfo(unsigned).max >> 1)
+    top = (np.ascontiguousarray(array).reshape(-1).view(unsigned) & mask).max()
+    infinity = _INFINITY[array.dtype.name]
+    return Seen(float(np.array([top], unsigned).view(array.dtype)[0]), bool(top < infinity), bool(top > infinity))
 
-    wide = tf.cast(tensor, tf.float32)
-    finite = tf.reduce_all(tf.math.is_finite(tensor))
-    nan = tf.reduce_any(tf.math.is_nan(tensor))
-    largest = tf.reduce_max(tf.abs(wide)) if tensor.shape.rank != 0 else tf.abs(wide)
-    return tf.stack([largest, tf.cast(finite, tf.float32), tf.cast(nan, tf.float32)])
+
+def _fed(graph: Graph, feeds: list[Any]) -> dict[str, Any]:
+    """The sample, and everything that the graph takes from outside."""
+    trace = graph.trace
+    external = {inner.name: outer for outer, inner in trace.graph.captures}
+    fed = {name: outer.numpy() for name, outer in external.items() if outer.dtype.name not in ("resource", "variant")}
+    for op in trace.graph.get_operations():
+        if op.type == "ReadVariableOp" and op.inputs[0].name in external:
+            fed[op.outputs[0].name] = graph.written_by(op, external[op.inputs[0].name])
+    for tensor, value in zip(trace.inputs, feeds, strict=True):
+        with contextlib.suppress(TypeError, ValueError):
+            fed[tensor.name] = np.asarray(value, dtype=tensor.dtype.as_numpy_dtype)
+    return {name: value for name, value in fed.items() if value is not None}
+
+
+def _batches(tensors: Iterable[Any]) -> Iterable[list[Any]]:
+    """Tensors in groups that fit into memory together."""
+    group, taken = [], 0
+    for tensor in tensors:
+        size = size_of(tensor) * tensor.dtype.size
+        if group and taken + size > _AT_ONCE:
+            yield group
+            group, taken = [], 0
+        group.append(tensor)
+        taken += size
+    if group:
+        yield group

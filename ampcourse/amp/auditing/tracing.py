@@ -60,6 +60,9 @@ class Trace:
         calls: calls of layers, in order.
         constants: (graph id, operation name) -> the Python value that a constant was made from.
         losses: (layer, tensor) of every `add_loss`.
+        applied: every `optimizer.apply`, which is noted and not done.
+        tapes: every `tape.gradient`.
+        scales: handles of the variables that hold a loss scale.
     """
 
     wrapped: Any = None
@@ -70,6 +73,8 @@ class Trace:
     losses: list[tuple[Any, Any]] = field(default_factory=list)
     applied: list[Applied] = field(default_factory=list)
     tapes: list[Differentiated] = field(default_factory=list)
+    scales: list[Any] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)  # variables that live as long as the trace
 
     @property
     def graph(self) -> Any:
@@ -77,7 +82,7 @@ class Trace:
         return self.wrapped.graph
 
 
-def trace(function: Callable, specs: list[Any], model: Any, replaced: dict | None = None) -> Trace:
+def trace(function: Callable, specs: list[Any], model: Any) -> Trace:
     """Trace `function(*tensors)` and take note.
 
     Operations with side effects (assignments) stay in the graph but are never run: only chosen tensors are fetched.
@@ -86,7 +91,6 @@ def trace(function: Callable, specs: list[Any], model: Any, replaced: dict | Non
         function: takes one tensor for each spec.
         specs: flat `tf.TensorSpec`s.
         model: the model, whose state in Python (losses) is put back afterwards.
-        replaced: optimizer -> attributes that it has while the function is traced.
     """
     import tensorflow as tf
 
@@ -97,26 +101,20 @@ def trace(function: Callable, specs: list[Any], model: Any, replaced: dict | Non
         noted.outputs = function(*tensors)
         return [x for x in tf.nest.flatten(noted.outputs) if tf.is_tensor(x)]
 
-    with _one_at_a_time, _state_kept(model, replaced or {}), _watched(noted):
+    with _one_at_a_time, _state_kept(model), _watched(noted):
         noted.wrapped = tf.compat.v1.wrap_function(call, specs)
     return noted
 
 
 @contextlib.contextmanager
-def _state_kept(model: Any, replaced: dict) -> Iterator[None]:
-    """Put back what calling a model leaves in Python: its losses, the random state, what was replaced."""
+def _state_kept(model: Any) -> Iterator[None]:
+    """Put back what calling a model leaves in Python: its losses and the random state."""
     layers = list(model._flatten_layers())
     losses = [(layer, list(layer._losses), set(layer._loss_ids)) for layer in layers]
     states, numpy_state = random.getstate(), np.random.get_state()
-    before = [(thing, {name: vars(thing).get(name) for name in new}) for thing, new in replaced.items()]
-    for thing, new in replaced.items():
-        vars(thing).update(new)
     try:
         yield
     finally:
-        for thing, old in before:
-            for name, value in old.items():
-                vars(thing).pop(name) if value is None else vars(thing).update({name: value})
         for layer, kept, ids in losses:
             layer._losses[:] = kept
             layer._loss_ids.clear()
@@ -140,6 +138,7 @@ def _watched(noted: Trace) -> Iterator[None]:
         (keras.Layer, "add_loss", watcher.add_loss),
         (tf.GradientTape, "gradient", watcher.gradient),
         (keras.optimizers.LossScaleOptimizer, "apply", watcher.apply),
+        (keras.optimizers.LossScaleOptimizer, "scale_loss", watcher.scale_loss),
         (base, "apply", watcher.apply),
     ]
     # TensorFlow keeps no note of the number that a constant was rounded from; without this one only what was rounded
@@ -161,6 +160,7 @@ class _Watcher:
 
     def __init__(self, noted: Trace) -> None:
         self.noted, self.stack, self.thread = noted, [], threading.get_ident()
+        noted.kept = self.kept = []
 
     def mine(self) -> bool:
         return threading.get_ident() == self.thread
@@ -215,6 +215,26 @@ class _Watcher:
             return None
 
         return apply
+
+    def scale_loss(self, original: Callable) -> Callable:
+        """An optimizer that is not built scales by a Python number: have it use a variable, which can be varied."""
+
+        def scale_loss(optimizer: Any, loss: Any) -> Any:
+            import keras
+            import tensorflow as tf
+
+            if not self.mine():
+                return original(optimizer, loss)
+            if optimizer.built:
+                self.noted.scales.append(optimizer.dynamic_scale.value.handle)
+                return original(optimizer, loss)
+            with tf.init_scope():
+                scale = tf.Variable(float(optimizer.initial_scale), dtype="float32", trainable=False)
+            self.kept.append(scale)
+            self.noted.scales.append(scale.handle)
+            return keras.ops.multiply(loss, scale)
+
+        return scale_loss
 
     def constant(self, original: Callable) -> Callable:
         def create(value: Any, *args: Any, **kwargs: Any) -> Any:
