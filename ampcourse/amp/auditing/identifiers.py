@@ -105,12 +105,6 @@ def _to_float(graph: Graph, op: Any, inputs: dict[int, Any], probes: Probes) -> 
         largest = told(float(np.abs(different).max()))
         text = f"{different.size:,} different whole numbers up to {largest} become {left:,} in {dtype}, which keeps "
         yield _hazard(graph, op, "warning", f"{text}them only up to {_FLOATS[dtype]:,}", float(different.size - left))
-            graph,
-            op,
-            "warning",
-            f"{text}, which keeps them only up to {_FLOATS[dtype]:,}",
-            float(different.size - left),
-        )
 
 
 def _integers(graph: Graph, op: Any, inputs: dict[int, Any], probes: Probes) -> np.ndarray | None:

@@ -129,9 +129,9 @@ def _wrapped(grown: list[Growth]) -> Iterator[Hazard]:
             "scaled_gradients_clipped",
             "error",
             "step",
-            f"The gradients of {len(clipped)} of {len(grown)} variables ({g.name}, ...) come from a scaled loss, but at "
-            f"a loss scale of {told(g.scale)} they do not grow with it: doubling it gives {g.ratio:.2f} times as much, "
-            "right is 2. They are clipped while they are scaled, and only then divided by the scale.",
+            f"The gradients of {len(clipped)} of {len(grown)} variables ({g.name}, ...) come from a scaled loss, but "
+            f"at a loss scale of {told(g.scale)} they do not grow with it: doubling it gives {g.ratio:.2f} times as "
+            "much, right is 2. They are clipped while they are scaled, and only then divided by the scale.",
             "keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, global_clipnorm=1.0))  # clips unscaled",
             g.ratio,
         )
@@ -142,8 +142,8 @@ def _wrapped(grown: list[Growth]) -> Iterator[Hazard]:
             "error",
             "step",
             f"Doubling the loss scale leaves the gradients of {len(still)} of {len(grown)} variables ({g.name}, ...) "
-            f"as they are (ratio {g.ratio:.2f}, right is 2.00), but LossScaleOptimizer divides them by the scale all the "
-            "same: the updates are 32,768 times too small.",
+            f"as they are (ratio {g.ratio:.2f}, right is 2.00), but LossScaleOptimizer divides them by the scale all "
+            "the same: the updates are 32,768 times too small.",
             "loss = optimizer.scale_loss(loss)  # inside the tape, before tape.gradient",
             g.ratio,
         )
