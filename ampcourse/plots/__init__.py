@@ -14,6 +14,7 @@ from ampcourse.plots.maps import map_rows
 from ampcourse.plots.monitor import gradient_health
 from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
 from ampcourse.plots.parity import paired_runs
+from ampcourse.plots.roofs import roofline
 from ampcourse.plots.steps import step_dtypes
 from ampcourse.plots.style import PALETTE, Picture
 from ampcourse.plots.training import loss_scale_trace, swamping, training_curves
@@ -37,6 +38,7 @@ __all__ = [
     "map_rows",
     "number_line",
     "paired_runs",
+    "roofline",
     "rounding_error",
     "step_dtypes",
     "swamping",

@@ -120,6 +120,10 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
         ["f64[8,16,32,64]", "pred[8,16,32,64]"], TWO, "(f64[8], pred[8,16,32,64])"
     ),
     "fusion of float8": lambda: one_fusion(["f8e4m3fn[4]"], ["ROOT c = f16[4] convert(p0)"], "f16[4]"),
+    "roofline of one point": lambda: plots.roofline(1e11, 2e10, {"a chain": (0.3, 3e9)}),
+    "roofline of six": lambda: plots.roofline(
+        3e14, 2e12, {f"a piece of work, {n}": (10.0 ** (n - 2), 2e11 * 5**n) for n in range(6)}, title="My own"
+    ),
     "map_rows of one map": lambda: plots.map_rows({"a": np.eye(4)}, shape=(4, 4)),
     "map_rows of three kinds": lambda: plots.map_rows(
         {"target": RNG.random((5, 784)), "float32": RNG.random((5, 28, 28)), "float16, not scaled": np.zeros((5, 784))},

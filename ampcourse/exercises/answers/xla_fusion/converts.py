@@ -157,6 +157,6 @@ count_converts = Exercise(
         "Count lines whose fourth word starts with 'convert('; the dtype is the third word up to its first '['.",
     ),
     asks_for=("ampcourse.amp.hlo", "ampcourse.amp.xla_module.HloModule"),
-    insight="The opcode alone says what a line does. Converts that come in pairs, down to 16 bits and straight up again, "
+    insight="The opcode alone says what a line does. Converts in pairs, down to 16 bits and straight up again, "
     "are rounding without any gain in speed: the mark of a device that cannot compute in that dtype.",
 )
