@@ -24,6 +24,8 @@ _LAZY = {
     "Patient": "ward",
     "admit": "ward",
     "code": "ward",
+    "monitored": "ward",
+    "prepared": "ward",
 }
 __all__ = [
     "EVIDENCE",
@@ -38,6 +40,8 @@ __all__ = [
     "examine",
     "first_sick",
     "follow",
+    "monitored",
+    "prepared",
     "squared_error",
     "under",
     "usual_step",

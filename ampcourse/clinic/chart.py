@@ -119,7 +119,9 @@ EVIDENCE = {
 }
 
 
-def examine(make: Make, policy: str = "mixed_float16", seed: int = 0, name: str = "") -> Chart:
+def examine(
+    make: Make, policy: str = "mixed_float16", seed: int = 0, name: str = "", steps: int | None = None
+) -> Chart:
     """Run a program under a policy and, with the same seed, in float32; about a second together.
 
     Args:
@@ -127,10 +129,11 @@ def examine(make: Make, policy: str = "mixed_float16", seed: int = 0, name: str 
         policy: the dtype policy under which it is to be examined.
         seed: of the program's numbers, data and weights.
         name: for the chart; the function's own name by default.
+        steps: at most so many steps; by default as many as the program has batches.
 
     Raises:
         TypeError: if `make` is no function, or does not give a `Program`.
-        ValueError: if Keras does not run on TensorFlow.
+        ValueError: if Keras does not run on TensorFlow, or `steps` is below 1.
     """
     import keras
 
@@ -141,18 +144,29 @@ def examine(make: Make, policy: str = "mixed_float16", seed: int = 0, name: str 
             f"The clinic needs Keras on TensorFlow, and here it runs on {keras.backend.backend()}: "
             "set KERAS_BACKEND=tensorflow and start anew."
         )
-    courses = {one: follow(make, one, seed) for one in ("float32", policy)}
+    courses = {one: follow(make, one, seed, steps=steps) for one in ("float32", policy)}
     return Chart(name or getattr(make, "__name__", "program"), policy, courses[policy], courses["float32"])
 
 
-def follow(make: Make, policy: str = "float32", seed: int = 0) -> Course:
-    """Run a program once, and write down how it went; raises as `examine` does."""
+def follow(make: Make, policy: str = "float32", seed: int = 0, monitor: Any = None, steps: int | None = None) -> Course:
+    """Run a program once, and write down how it went; raises as `examine` does.
+
+    Args:
+        make: as in `examine`.
+        policy: the dtype policy to run it under.
+        seed: of the program's numbers, data and weights.
+        monitor: an `amp.GradientMonitor` that watches the run, if one is given.
+        steps: at most so many steps.
+    """
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps must be at least 1, not {steps}.")
     with under(policy, seed) as rng, warnings.catch_warnings(record=True) as noticed:
         warnings.simplefilter("always")
         program = make(rng)
         if not isinstance(program, Program):
             raise TypeError(f"'{getattr(make, '__name__', make)}' gave {type(program).__name__}, not a clinic.Program.")
-        course = _Nurse(program, as_compiled(program, policy)).course()
+        program = replace(program, batches=program.batches[:steps])
+        course = _Nurse(program, as_compiled(program, policy), monitor).course()
     said = dict.fromkeys(str(w.message).strip() for w in noticed if w.category is UserWarning)
     return replace(course, warned=tuple(said))
 
@@ -163,6 +177,7 @@ class _Nurse:
 
     program: Program
     optimizer: Any
+    monitor: Any = None
     losses: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
     skipped: list[bool] = field(default_factory=list)
@@ -175,6 +190,8 @@ class _Nurse:
         program, optimizer = self.program, self.optimizer
         model, variables = program.model, program.model.trainable_variables
         optimizer.build(variables)
+        if self.monitor is not None:
+            self.monitor.attach(optimizer, model)
         start = {layer.name: _weights(layer) for layer in model.layers}
         hand_over, optimizer.apply = optimizer.apply, lambda grads, *rest: self._seen(hand_over, grads, *rest)
         scaled = hasattr(optimizer, "dynamic_scale")
@@ -212,6 +229,8 @@ class _Nurse:
             self.raw.append(float(np.sqrt(sum(np.sum(a * a) for a in arrays))))
         if not self.first and sum(self.nonfinite[-1]):
             self.first = first_sick(self.program.model, self._x)
+        if self.monitor is not None:
+            self.monitor.record(list(gradients))
         return hand_over(gradients, *rest)
 
 

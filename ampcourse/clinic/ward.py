@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import types
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ampcourse.clinic import loud, silent
-from ampcourse.clinic.chart import Chart, Make, examine
+from ampcourse.clinic.chart import Chart, Make, examine, follow
+from ampcourse.clinic.program import Program, as_compiled, under
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,36 @@ WARD: dict[str, Patient] = {
 }
 
 
-def admit(name: str, seed: int = 0) -> Chart:
+def admit(name: str, seed: int = 0, steps: int | None = None) -> Chart:
     """Examine one patient of the ward: its chart from a real run, with the numbers that this seed draws.
 
     Raises:
         ValueError: if there is no such patient.
     """
     patient = _patient(name)
-    return examine(patient.make, patient.policy, seed)
+    return examine(patient.make, patient.policy, seed, steps=steps)
+
+
+def monitored(name: str, seed: int = 0, steps: int | None = None) -> Any:
+    """Run one patient under its own policy with a `GradientMonitor` attached, which is returned; raises as `admit`."""
+    from ampcourse.amp import GradientMonitor
+
+    patient, monitor = _patient(name), GradientMonitor(verbose=0)
+    follow(patient.make, patient.policy, seed, monitor, steps)
+    return monitor
+
+
+def prepared(name: str, seed: int = 0) -> Program:
+    """One patient's program, ready to be audited or trained: the optimizer is the one that would train.
+
+    Raises:
+        ValueError: if there is no such patient.
+    """
+    patient = _patient(name)
+    with under(patient.policy, seed) as rng, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = patient.make(rng)
+        return replace(program, optimizer=as_compiled(program, patient.policy))
 
 
 def code(name: str) -> Source:

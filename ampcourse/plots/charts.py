@@ -91,7 +91,7 @@ def _scale(axes: Axes, run: Any) -> None:
     powers_of_two(axes.yaxis, 6)
     axes.grid(True)
     ends = f", at last {spell(scales[-1])}" if scales[-1] == 0 else ""
-    axes.set_title(f"Loss scale (× skipped: {skipped.size} steps{ends})")
+    axes.set_title(f"Loss scale (× skipped: {skipped.size}{ends})")
 
 
 def _moved(axes: Axes, run: dict[str, float], twin: dict[str, float]) -> None:
@@ -113,6 +113,7 @@ def _moved(axes: Axes, run: dict[str, float], twin: dict[str, float]) -> None:
     axes.axvline(0, color="black", lw=1)
     axes.set(xlim=(_LEAST - 0.5, _MOST + 0.5), ylim=(-0.7, len(run) - 0.3), yticks=places, yticklabels=list(run))
     axes.set_xticks([-6, -4, -2, 0, 2], ["$10^{-6}$", "$10^{-4}$", "0.01", "1", "100"])
+    axes.set_xlabel("times the twin's way")
     axes.grid(True, axis="x")
 
 
