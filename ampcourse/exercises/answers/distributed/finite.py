@@ -1,0 +1,128 @@
+"""Exercise 2: one loss scale for several replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ampcourse.exercises.model import Exercise, Inputs, Mistake
+from ampcourse.exercises.observers.distributed import drive_replicas
+from ampcourse.numerics import DynamicLossScale
+
+State = tuple[float, int, bool]
+
+
+def _inputs(rng: np.random.Generator) -> Inputs:
+    def run(replicas: int, steps: int, bad: list[tuple[int, list[int]]]) -> np.ndarray:
+        finite = np.ones((steps, replicas), bool)
+        for step, where in bad:
+            finite[step, where] = False
+        return finite
+
+    growth, scale = int(rng.integers(3, 6)), float(2.0 ** rng.integers(10, 17))
+    start = int(rng.integers(0, 3))
+    one, other, third = sorted(rng.permutation(18)[:3].tolist())
+    alone = int(rng.integers(1, 4))
+    first = [(one, [0]), (other, [0]), (third, [0, 1])]
+    several = [(one, [1, 3]), (other, [1, 2, 3]), (third, [0, 1, 2, 3])]
+    return {
+        "the first replica overflows": (scale, start, growth, run(2, 20, first)),
+        "another replica overflows": (scale, start, growth, run(4, 20, [(one, [alone]), (other, [4 - alone])])),
+        "several overflow in one step": (scale, start, growth, run(4, 20, several)),
+    }
+
+
+def _machine(
+    agree: Callable[[list[bool]], bool] = all,
+    down: Callable[[list[bool]], float] = lambda finite: 0.5,
+    applied: Callable[[list[bool]], bool] | None = None,
+    up: float = 2.0,
+) -> Callable[[float, int, list[bool], int], State]:
+    def update(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> State:
+        said = agree(finite) if applied is None else applied(finite)
+        if not agree(finite):
+            return scale * down(finite), 0, said
+        if good_steps + 1 >= growth_steps:
+            return scale * up, 0, said
+        return scale, good_steps + 1, said
+
+    return update
+
+
+def _by_numerics(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> State:
+    machine = DynamicLossScale(scale, growth_steps, floor=2.0**-126)
+    machine.good_steps = good_steps
+    applied = machine.update(all(finite))
+    return machine.scale, machine.good_steps, applied
+
+
+def _by_counting(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> list:
+    if sum(finite) < len(finite):
+        return [scale / 2, 0, False]
+    good_steps += 1
+    grows = good_steps == growth_steps
+    return [scale * (1 + grows), good_steps * (not grows), True]
+
+
+def _in_numpy(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> tuple:
+    good = np.min(finite)
+    count = (good_steps + 1) % growth_steps
+    return np.where(good, np.where(count == 0, 2 * scale, scale), scale / 2), np.where(good, count, 0), good
+
+
+update_on_all = Exercise(
+    id="distributed.update_on_all",
+    inputs=_inputs,
+    observer=drive_replicas,
+    right=_machine(),
+    points={"the first replica overflows": 1, "another replica overflows": 2, "several overflow in one step": 1},
+    also_right=(_by_numerics, _by_counting, _in_numpy),
+    mistakes=(
+        Mistake(
+            _machine(agree=lambda finite: finite[0]),
+            "You ask the first replica only. The gradients are added up, so an infinity on any replica is in the sum: "
+            "with your rule it is applied, and every weight on every replica is lost.",
+        ),
+        Mistake(
+            _machine(agree=any),
+            "You skip only if *no* replica is finite. One that is not finite spoils the sum: `all`, not `any`.",
+        ),
+        Mistake(
+            _machine(agree=lambda finite: finite[-1]),
+            "You ask the last replica only; does a loop overwrite what it has found? Every one of them counts.",
+        ),
+        Mistake(
+            _machine(down=lambda finite: 0.5 ** finite.count(False)),
+            "You halve once for each replica that overflows. They share one scale, and one step halves it once.",
+        ),
+        Mistake(
+            _machine(applied=lambda finite: True),
+            "The scale is right, but the step is applied all the same. The sum is not finite: skip it everywhere.",
+        ),
+        Mistake(
+            _machine(applied=any),
+            "You apply the step if some replica is finite. There is one update for all of them: skip it on all.",
+        ),
+        Mistake(
+            _machine(agree=lambda finite: 2 * sum(finite) >= len(finite)),
+            "You let the majority decide. A single infinity is enough to spoil the sum.",
+        ),
+        Mistake(
+            _machine(agree=lambda finite: True),
+            "You never skip. Look at `finite`: one False is enough.",
+        ),
+        Mistake(
+            _machine(up=1.0),
+            "Your scale never grows: a row of `growth_steps` good steps doubles it, as in lesson 02.",
+        ),
+    ),
+    hints=(
+        "What is the sum of a finite number and an infinity?",
+        "Reduce the list to one bool first. The rest is the rule of lesson 02, here without a floor.",
+        "if not all(finite): return scale / 2, 0, False",
+    ),
+    asks_for=("ampcourse.numerics.DynamicLossScale", "ampcourse.numerics.trace"),
+    insight="Replicas hold copies of the same weights and the same scale. They stay copies only as long as all take "
+    "the same decision, so the decision has to be reduced across the replicas, just as the gradients are.",
+)
