@@ -10,11 +10,12 @@ import keras
 import numpy as np
 
 from ampcourse.amp.health import judge, logs, rescue, watched
+from ampcourse.amp.health.facts import Facts
 from ampcourse.amp.health.hook import FitHook
-from ampcourse.amp.health.reader import Facts, Reader
 from ampcourse.amp.health.table import VariableTable, variable_table
 
 if TYPE_CHECKING:
+    from ampcourse.amp.health.reader import Reader
     from ampcourse.plots import Picture
 
 READ_EVERY = 16  # steps between two looks of the host at what the device has recorded
@@ -46,6 +47,9 @@ class GradientMonitor(keras.callbacks.Callback):
       evenly spaced elements. The table sets it against the unit roundoff of the dtype the variable is stored in, not
       of the compute dtype: the update is added where the variable is stored, and there it rounds away. That is
       what float32 master weights are for.
+
+    Under a MirroredStrategy non-finite, flushed and subnormal elements are counted over all replicas, and the norm is
+    the root of the summed squares of the replicas' own gradients, before Keras adds them.
 
     For a sparse gradient (`tf.IndexedSlices`) its rows count as they come, repeated ones several times.
 
@@ -89,6 +93,7 @@ class GradientMonitor(keras.callbacks.Callback):
         self._fit_model: Any = None
         self._calls = 0
         self._said: set[str] = set()
+        self._ended: tuple[str, list[str]] | None = None  # what stopped the run, before weights were put back
 
     # In a custom loop
 
@@ -150,13 +155,13 @@ class GradientMonitor(keras.callbacks.Callback):
             "nan_steps": facts.nan_steps,
             "scale": facts.scale,
             "scaled": facts.scaled,
-            "verdict": judge.judge(facts)[0],
+            "verdict": self._judge(facts)[0],
         }
 
     @property
     def says(self) -> list[str]:
         """The reasons for the verdict as sentences, the most important first."""
-        return judge.judge(self._facts())[1]
+        return self._judge(self._facts())[1]
 
     @property
     def history(self) -> dict[str, np.ndarray]:
@@ -172,7 +177,7 @@ class GradientMonitor(keras.callbacks.Callback):
     def table(self) -> VariableTable:
         """One row a variable; prints as text, shows as an HTML table, and holds the numbers in `.rows`."""
         facts = self._facts()
-        return variable_table(facts, f"Gradients of {facts.steps:,} steps, by variable: {judge.judge(facts)[0]}")
+        return variable_table(facts, f"Gradients of {facts.steps:,} steps, by variable: {self._judge(facts)[0]}")
 
     def picture(self) -> Picture:
         """Loss scale, skipped steps and gradient norms, step by step."""
@@ -199,9 +204,10 @@ class GradientMonitor(keras.callbacks.Callback):
             self._attach(optimizer, model)
             self._hook = FitHook(model, self._step, self._after_step)
         self._fit_model = model
-        self._rescue = rescue.Rescue(model, self._save, everything=self._save is not None)
+        everything = self._save is not None or (self.stop and self._recorder.replicas > 1)
+        self._rescue = rescue.Rescue(model, self._save, everything)
         self._rescue.keep(force=True)
-        self._calls = 0
+        self._calls, self._ended = 0, None
         self._hook.install()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -221,6 +227,7 @@ class GradientMonitor(keras.callbacks.Callback):
         import tensorflow as tf
 
         from ampcourse.amp.health.device import Recorder
+        from ampcourse.amp.health.reader import Reader
 
         if not tf.executing_eagerly():
             raise ValueError("Call monitor.attach outside of tf.function, once, before the first step.")
@@ -230,7 +237,9 @@ class GradientMonitor(keras.callbacks.Callback):
         if not getattr(optimizer, "built", True) or not getattr(optimizer, "_built", True):
             optimizer.build(variables)
         counters = watched.Counters(optimizer)
-        self._recorder = Recorder(counters, variables, watched.describe(source, variables, counters.scaled))
+        strategy = getattr(counters.inner, "_distribution_strategy", None) or tf.distribute.get_strategy()
+        described = watched.describe(source, variables, counters.scaled)
+        self._recorder = Recorder(counters, variables, described, strategy)
         self._reader = Reader(self._recorder, list(getattr(source, "non_trainable_variables", [])))
 
     def _check(self, gradients: list[Any]) -> None:
@@ -256,10 +265,10 @@ class GradientMonitor(keras.callbacks.Callback):
 
         gradients = list(gradients)
         variables = list(variables) if variables is not None else None
-        if not self.stop:
-            self._recorder.record(gradients, variables)
-            return apply(gradients, variables)
         recorder = self._recorder
+        if not self.stop or recorder.replicas > 1:  # replicas cannot wait for each other inside a condition
+            recorder.record(gradients, variables)
+            return apply(gradients, variables)
 
         def go_on() -> tf.Tensor:
             recorder.record(gradients, variables)
@@ -283,7 +292,7 @@ class GradientMonitor(keras.callbacks.Callback):
     def _look(self, last: bool = False) -> Facts:
         """Read, judge, log, and act."""
         facts = self._facts()
-        verdict, says = judge.judge(facts)
+        verdict, says = self._judge(facts)
         if self._log:
             self._log.write(facts.history, last)
         if verdict in ("collapsing", "diverged"):
@@ -296,10 +305,14 @@ class GradientMonitor(keras.callbacks.Callback):
         stopping = self.stop and not self._fit_model.stop_training
         if stopping:
             self._fit_model.stop_training = True
+            self._ended = (verdict, says)
             self._rescue.restore()
         if self.verbose and (verdict not in self._said or stopping):
             print(f"GradientMonitor: {verdict}. {says[0]}" + (" The run is stopped." if stopping else ""))  # noqa: T201
         self._said.add(verdict)
+
+    def _judge(self, facts: Facts) -> tuple[str, list[str]]:
+        return self._ended or judge.judge(facts)
 
     def _facts(self) -> Facts:
         return self._reader.read() if self._reader else Facts()
@@ -310,5 +323,3 @@ def _check_trainable_in_fit(model: Any, optimizer: Any) -> None:
         raise ValueError("The model has no optimizer: compile it with one before fit.")
     if not model.trainable_variables:
         raise ValueError("The model has no trainable variables, so there is nothing to watch.")
-    if model.distribute_strategy.num_replicas_in_sync > 1:
-        raise ValueError("GradientMonitor watches one replica only: it does not work under tf.distribute yet.")

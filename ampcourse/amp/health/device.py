@@ -22,7 +22,7 @@ SAMPLED = 1024  # elements of a variable whose movement is followed
 MEMORY = 64  # clean steps that a running mean looks back
 
 ROW = ("scale", "nonfinite", "nan", "variables", "norm", "largest", "flushed", "subnormal", "update_ratio", "unmoved")
-TOTALS = ("steps", "nonfinite_steps", "nan_steps", "streak", "clean", "good", "halted")
+TOTALS = ("steps", "nonfinite_steps", "nan_steps", "streak", "clean", "longest", "halted")
 PER_VARIABLE = (
     "nonfinite_steps",
     "nonfinite",
@@ -40,7 +40,12 @@ PER_VARIABLE = (
 class Recorder:
     """Watches the gradients of one list of variables."""
 
-    def __init__(self, counters: Counters, variables: Sequence[Any], watched: Sequence[Watched]) -> None:
+    def __init__(
+        self, counters: Counters, variables: Sequence[Any], watched: Sequence[Watched], strategy: Any = None
+    ) -> None:
+        """With a strategy of several replicas each keeps its own state, and what is counted is added up over them."""
+        strategy = strategy or tf.distribute.get_strategy()
+        self.replicas = strategy.num_replicas_in_sync
         self.counters, self.watched = counters, list(watched)
         self.variables = list(variables)
         self.places = {key(v): i for i, v in enumerate(self.variables)}
@@ -50,12 +55,13 @@ class Recorder:
         self._strides = steps
         self._sizes = [-(-w.size // step) for w, step in zip(self.watched, steps, strict=True)]
         rows = sum(-(-size // WIDTH) for size in self._sizes)
-        self.ring = _state([KEEP, len(ROW)])
-        self.iterations = _state([KEEP], tf.int64)
-        self.totals = _state([len(TOTALS)], tf.int64)
-        self.means = _state([count, len(PER_VARIABLE)])
-        self.sample = _state([rows, WIDTH])
-        self.before = tf.Variable(self.counters.applied(), trainable=False, dtype=tf.int64)
+        with strategy.scope():
+            self.ring = _state([KEEP, len(ROW)])
+            self.iterations = _state([KEEP], tf.int64)
+            self.totals = _state([len(TOTALS)], tf.int64)
+            self.means = _state([count, len(PER_VARIABLE)])
+            self.sample = _state([rows, WIDTH])
+            self.before = _state([], tf.int64)
 
     def record(self, gradients: Sequence[Any], variables: Sequence[Any] | None = None) -> None:
         """Adds one step.
@@ -66,6 +72,9 @@ class Recorder:
         """
         found = self._in_order(gradients, variables)
         stats, sizes = self._gradients(found)
+        if self.replicas > 1:
+            stats = _over_replicas(stats, self.replicas)
+            sizes *= self.replicas
         scale, applied = self.counters.scale(), self.counters.applied()
         moved = self._movement(applied)
         bad, nan = tf.reduce_sum(stats[:, 0]), tf.reduce_sum(stats[:, 1])
@@ -190,14 +199,15 @@ class Recorder:
                 tf.where(stepped, squares[2] / float(sum(self._sizes)), nothing),
             ]
         )
-        t = self.totals.read_value() if hasattr(self.totals, "read_value") else tf.identity(self.totals)
+        t = tf.convert_to_tensor(self.totals)
         place = tf.cast(t[0] % KEEP, tf.int32)[None, None]
         self.ring.assign(tf.tensor_scatter_nd_update(self.ring, place, row[None]))
         self.iterations.assign(tf.tensor_scatter_nd_update(self.iterations, place, applied[None]))
         good = tf.cast(clean, tf.int64)
         bad = 1 - good
-        counted = [t[0] + 1, t[1] + bad, t[2] + tf.cast(has_nan, tf.int64), (t[3] + 1) * bad, (t[4] + 1) * good]
-        self.totals.assign(tf.stack([*counted, t[5] + good, t[6]]))
+        now = (t[4] + 1) * good
+        counted = [t[0] + 1, t[1] + bad, t[2] + tf.cast(has_nan, tf.int64), (t[3] + 1) * bad, now]
+        self.totals.assign(tf.stack([*counted, tf.maximum(t[5], now), t[6]]))
 
     def _mean(
         self,
@@ -236,7 +246,21 @@ class Recorder:
 
 
 def _state(shape: list[int], dtype: tf.DType = tf.float32) -> tf.Variable:
-    return tf.Variable(tf.zeros(shape, dtype), trainable=False)
+    """A variable of which each replica has its own, so that writing to it needs no other replica."""
+    return tf.Variable(
+        tf.zeros(shape, dtype),
+        trainable=False,
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+
+def _over_replicas(stats: tf.Tensor, replicas: int) -> tf.Tensor:
+    """Counts and sums of squares added up, and the largest of the largest: there is no maximum to reduce by."""
+    context = tf.distribute.get_replica_context()
+    place = tf.one_hot(context.replica_id_in_sync_group, replicas)
+    summed, largest = context.all_reduce(tf.distribute.ReduceOp.SUM, [stats[:, :5], stats[:, 5][:, None] * place[None]])
+    return tf.concat([summed, tf.reduce_max(largest, axis=1, keepdims=True)], axis=1)
 
 
 def _sum_rows(mask: tf.Tensor) -> tf.Tensor:

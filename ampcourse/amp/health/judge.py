@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ampcourse.amp.health.reader import Facts
+from ampcourse.amp.health.facts import Facts
 
 VERDICTS = ("healthy", "settling", "collapsing", "diverged", "underflowing")
 LONG_STREAK = 10  # halvings in a row, a factor of a thousand: no scale that had settled needs them
@@ -56,6 +56,11 @@ def _diverged(facts: Facts) -> list[str]:
     return said
 
 
+def _unskipped(facts: Facts) -> int:
+    """Steps with non-finite gradients that were applied."""
+    return int((~facts.history["skipped"] & (facts.history["nonfinite"] > 0)).sum())
+
+
 def _first_bad(facts: Facts) -> str:
     bad = facts.variables["nonfinite_steps"]
     if not facts.nonfinite_steps:
@@ -100,14 +105,7 @@ def _collapsing(facts: Facts) -> list[str]:
 
 def _settled(facts: Facts) -> bool:
     """Whether the scale had found its level: there was a long stretch of good steps."""
-    return facts.clean >= LONG_CLEAN or longest_clean(facts) >= LONG_CLEAN
-
-
-def longest_clean(facts: Facts) -> int:
-    """The longest stretch of finite steps in the history."""
-    bad = np.flatnonzero(facts.history["nonfinite"] > 0)
-    edges = np.r_[-1, bad, facts.history["nonfinite"].size]
-    return int(np.diff(edges).max() - 1)
+    return facts.longest >= LONG_CLEAN
 
 
 def _underflowing(facts: Facts) -> list[str]:
@@ -192,6 +190,12 @@ def _notes(facts: Facts) -> list[str]:
         said.append(
             f"Of {facts.nonfinite_steps:,} non-finite steps only {facts.nan_steps:,} hold a NaN: a check by is_nan "
             f"misses the {facts.nonfinite_steps - facts.nan_steps:,} that hold infinities alone."
+        )
+    if facts.dynamic and not facts.halted and (applied := _unskipped(facts)):
+        said.append(
+            f"Steps with non-finite gradients that were applied though there is a loss scaler: {applied:,}. With "
+            "several replicas Keras looks only at the gradients of the first one; in a loop of your own, see that "
+            "monitor.record gets the gradients that optimizer.apply gets, right before it."
         )
     if not facts.state_finite:
         said.append(

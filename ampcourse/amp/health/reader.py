@@ -2,126 +2,132 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
+from ampcourse.amp.health.device import KEEP, PER_VARIABLE, ROW, TOTALS
+from ampcourse.amp.health.facts import Facts
+from ampcourse.amp.health.watched import dtype_of, is_float
 
-@dataclass
-class Facts:
-    """Everything known of a run so far: what the verdict, the table and the pictures are made from.
-
-    Attributes:
-        steps: steps recorded.
-        nonfinite_steps: steps with a gradient that is not finite (NaN or infinite).
-        nan_steps: steps with a NaN among the gradients, which is all that a check by `is_nan` sees.
-        skipped: steps that the optimizer did not apply.
-        streak: non-finite steps in a row up to the last one.
-        clean: finite steps in a row up to the last one.
-        scale: the loss scale for the next step; 1.0 where nothing scales.
-        dynamic: whether a loss scaler decides on the scale and skips steps.
-        growth_steps: good steps after which the scale doubles; 0 without a scaler.
-        weights_finite: whether all watched weights were finite when last looked at.
-        state_finite: the same of the model's other variables, such as the statistics of a normalization.
-        history: one array a quantity, one entry a step; see `GradientMonitor.history`.
-        variables: one array a quantity, one entry a variable.
-    """
-
-    steps: int = 0
-    nonfinite_steps: int = 0
-    nan_steps: int = 0
-    skipped: int = 0
-    streak: int = 0
-    clean: int = 0
-    scale: float = 1.0
-    dynamic: bool = False
-    scaled: bool = False
-    growth_steps: int = 0
-    weights_finite: bool = True
-    state_finite: bool = True
-    halted: bool = False
-    watched: list[Any] = field(default_factory=list)
-    history: dict[str, np.ndarray] = field(default_factory=dict)
-    variables: dict[str, np.ndarray] = field(default_factory=dict)
+MOVEMENT = ("update_ratio", "unmoved")
 
 
 class Reader:
-    """Reads a `Recorder` from time to time."""
+    """Reads a `Recorder` from time to time; a reading costs what is new, not what there is."""
 
     def __init__(self, recorder: Any, others: list[Any]) -> None:
-        self.recorder, self.others = recorder, others
+        self.recorder = recorder
         self.start = int(recorder.counters.applied())
-        self._rows: list[np.ndarray] = []
-        self._steps: list[np.ndarray] = []
-        self._iterations: list[np.ndarray] = []
-        self._seen = 0
         self.lost = 0
+        self._seen = 0
+        self._rows = Growing((*ROW, "step", "skipped", "iterations"))
+        # Concrete at once: TensorFlow warns on stderr when many functions from one place are traced by calling them.
+        self._finite = tf.function(
+            lambda: tf.stack([_finite(recorder.variables), _finite(others)])
+        ).get_concrete_function()
 
     def read(self) -> Facts:
         """Takes in what is new and returns all that is known."""
-        from ampcourse.amp.health import device
-
         recorder = self.recorder
-        totals = dict(zip(device.TOTALS, recorder.totals.numpy().tolist(), strict=True))
-        self._take(totals["steps"], device.KEEP)
-        means = recorder.means.numpy()
+        totals = dict(zip(TOTALS, local(recorder.totals).tolist(), strict=True))
         applied = int(recorder.counters.applied())
-        history = self._history(device.ROW, applied)
+        self._take(totals["steps"], applied)
+        means = local(recorder.means)
+        weights, state = self._finite().numpy()
+        history = self._rows.columns()
+        history["skipped"] = history["skipped"] > 0
+        history["step"] = history["step"].astype(np.int64)
+        del history["iterations"]
+        counters = recorder.counters
         return Facts(
-            steps=totals["steps"],
-            nonfinite_steps=totals["nonfinite_steps"],
-            nan_steps=totals["nan_steps"],
+            **{name: totals[name] for name in ("steps", "nonfinite_steps", "nan_steps", "streak", "clean", "longest")},
             skipped=max(totals["steps"] - (applied - self.start), 0),
-            streak=totals["streak"],
-            clean=totals["clean"],
             halted=bool(totals["halted"]),
-            scale=float(recorder.counters.scale()),
-            dynamic=recorder.counters.dynamic,
-            scaled=recorder.counters.scaled,
-            growth_steps=recorder.counters.growth_steps,
-            weights_finite=all_finite(recorder.variables),
-            state_finite=all_finite(self.others),
+            scale=float(counters.scale()),
+            dynamic=counters.dynamic,
+            scaled=counters.scaled,
+            growth_steps=counters.growth_steps,
+            weights_finite=bool(weights),
+            state_finite=bool(state),
             watched=recorder.watched,
             history=history,
-            variables={name: means[:, i] for i, name in enumerate(device.PER_VARIABLE)},
+            variables={name: means[:, i] for i, name in enumerate(PER_VARIABLE)},
         )
 
-    def _take(self, steps: int, keep: int) -> None:
+    def _take(self, steps: int, applied: int) -> None:
         """The rows since the last time, as far as the ring still has them."""
-        new = steps - self._seen
-        if new <= 0:
+        if steps <= self._seen:
+            self._finish(applied)
             return
-        self.lost += max(new - keep, 0)
-        numbers = np.arange(max(self._seen, steps - keep), steps)
-        self._rows.append(self.recorder.ring.numpy()[numbers % keep])
-        self._iterations.append(self.recorder.iterations.numpy()[numbers % keep])
-        self._steps.append(numbers + 1)
+        self.lost += max(steps - self._seen - KEEP, 0)
+        numbers = np.arange(max(self._seen, steps - KEEP), steps)
+        rows = local(self.recorder.ring)[numbers % KEEP].astype(np.float64)
+        iterations = local(self.recorder.iterations)[numbers % KEEP]
+        # A row tells what the step before it did to the weights, and whether that step was applied.
+        self._finish(int(iterations[0]), rows[0] if numbers[0] == self._seen else None)
+        skipped = np.append(iterations[1:] == iterations[:-1], False)
+        for name in MOVEMENT:
+            rows[:, ROW.index(name)] = np.append(rows[1:, ROW.index(name)], np.nan)
+        self._rows.add(np.column_stack([rows, numbers + 1, skipped, iterations]))
+        self._finish(applied)
         self._seen = steps
 
-    def _history(self, names: tuple[str, ...], applied: int) -> dict[str, np.ndarray]:
-        if not self._rows:
-            return {name: np.empty(0) for name in ("step", *names, "skipped")}
-        self._rows, self._steps = [np.concatenate(self._rows)], [np.concatenate(self._steps)]
-        self._iterations = [np.concatenate(self._iterations)]
-        rows, steps, iterations = self._rows[0], self._steps[0], self._iterations[0]
-        history = {"step": steps} | {name: rows[:, i].astype(np.float64) for i, name in enumerate(names)}
-        following = np.append(iterations[1:], applied)
-        history["skipped"] = following == iterations
-        for name in ("update_ratio", "unmoved"):  # each row tells what the step before it did
-            history[name] = np.append(history[name][1:], np.nan)
-        return history
+    def _finish(self, applied: int, following: np.ndarray | None = None) -> None:
+        """What became of the last step known."""
+        if self._rows.size:
+            self._rows.last["skipped"] = self._rows.last["iterations"] == applied
+            for name in MOVEMENT if following is not None else ():
+                self._rows.last[name] = following[ROW.index(name)]
 
 
-def all_finite(variables: list[Any]) -> bool:
-    """Whether every number in floating-point variables is finite; one value comes back from the device."""
-    import tensorflow as tf
+class Growing:
+    """Rows of named numbers, added to at the end."""
 
-    from ampcourse.amp.health.watched import dtype_of, is_float
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names, self.size = names, 0
+        self._data = np.empty((256, len(names)))
 
-    checks = []
+    def add(self, rows: np.ndarray) -> None:
+        """Appends rows; the room doubles when it is used up."""
+        while self.size + len(rows) > len(self._data):
+            self._data = np.concatenate([self._data, np.empty_like(self._data)])
+        self._data[self.size : self.size + len(rows)] = rows
+        self.size += len(rows)
+
+    @property
+    def last(self) -> _Row:
+        """The last row, to be written to by name."""
+        return _Row(self.names, self._data[self.size - 1])
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """One array a name, a view: what is added later does not change it, unless it is about the last row."""
+        return {name: self._data[: self.size, i] for i, name in enumerate(self.names)}
+
+
+class _Row:
+    def __init__(self, names: tuple[str, ...], data: np.ndarray) -> None:
+        self._names, self._data = names, data
+
+    def __getitem__(self, name: str) -> float:
+        return self._data[self._names.index(name)]
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self._data[self._names.index(name)] = value
+
+
+def local(variable: Any) -> np.ndarray:
+    """The value of a variable; of the first replica's where each has its own."""
+    values = getattr(variable, "values", None)
+    return (values[0] if isinstance(values, tuple | list) else variable).numpy()
+
+
+def _finite(variables: list[Any]) -> tf.Tensor:
+    """Whether every number in floating-point variables is finite."""
+    checks = [tf.constant(True)]
     for variable in variables:
         if is_float(dtype_of(variable)):
             value = tf.convert_to_tensor(getattr(variable, "value", variable))
             checks.append(tf.reduce_all(tf.math.is_finite(value)))
-    return bool(tf.reduce_all(tf.stack(checks))) if checks else True
+    return tf.reduce_all(tf.stack(checks))

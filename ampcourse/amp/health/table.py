@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampcourse.amp.health.reader import Facts
+from ampcourse.amp.health.facts import Facts
 
 COLUMNS = (
     "variable",
