@@ -44,6 +44,8 @@ class Hlo:
     def __str__(self) -> str:
         return xla_tables.as_text(self)
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return xla_tables.as_html(self)
 
