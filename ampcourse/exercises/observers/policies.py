@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,15 @@ from typing import Any
 
 @contextlib.contextmanager
 def _surrounded_by(policy: str) -> Iterator[None]:
-    """The global dtype policy, set while the block runs."""
+    """The global dtype policy, set while the block runs; Keras's own deprecation warnings are nobody's fault here."""
     import keras
 
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
     finally:
         keras.config.set_dtype_policy(before)
 
