@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+_MODULES = ("loud", "silent")
 _LAZY = {
     "Chart": "chart",
     "Course": "chart",
@@ -23,6 +24,7 @@ _LAZY = {
     "WARD": "ward",
     "Patient": "ward",
     "admit": "ward",
+    "audited": "ward",
     "code": "ward",
     "monitored": "ward",
     "prepared": "ward",
@@ -35,6 +37,7 @@ __all__ = [
     "Patient",
     "Program",
     "admit",
+    "audited",
     "code",
     "cross_entropy",
     "examine",
@@ -49,6 +52,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"ampcourse.clinic.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'ampcourse.clinic' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"ampcourse.clinic.{_LAZY[name]}"), name)

@@ -6,6 +6,8 @@ is for; what is wrong with it is for the reader to find.
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -38,11 +40,11 @@ class Attend(layers.Layer):
         return tf.matmul(tf.nn.softmax(scores)[:, tf.newaxis], tokens)[:, 0]
 
 
-def reader(rng: Rng) -> Program:
+def reader(rng: Rng, attend: Any = Attend) -> Program:
     """Which of some topics is a text about? Texts have different lengths."""
     length, features, topics = int(rng.integers(5, 9)), int(rng.integers(8, 17)), int(rng.integers(3, 6))
     tokens, mask = keras.Input((length, features)), keras.Input((length,))
-    pooled = Attend(name="attend")([layers.Dense(16, name="embed")(tokens), mask])
+    pooled = attend(name="attend")([layers.Dense(16, name="embed")(tokens), mask])
     model = keras.Model([tokens, mask], layers.Dense(topics, dtype="float32", name="topics")(pooled))
     batches, rule = [], rng.normal(size=(features, topics))
     for _ in range(STEPS):
@@ -60,11 +62,11 @@ class Shares(layers.Layer):
         return counts / (tf.reduce_sum(counts, axis=1, keepdims=True) + 1e-8)
 
 
-def postman(rng: Rng) -> Program:
+def postman(rng: Rng, shares: Any = Shares) -> Program:
     """Which department is a letter for? Some letters have no known word."""
     words, departments = int(rng.integers(20, 41)), int(rng.integers(3, 7))
     counts = keras.Input((words,))
-    hidden = layers.Dense(32, "relu", name="hidden")(Shares(name="shares")(counts))
+    hidden = layers.Dense(32, "relu", name="hidden")(shares(name="shares")(counts))
     model = keras.Model(counts, layers.Dense(departments, dtype="float32", name="departments")(hidden))
     batches, rule = [], rng.normal(size=(words, departments))
     for _ in range(STEPS):
@@ -82,11 +84,11 @@ class Loudness(layers.Layer):
         return tf.reduce_mean(tf.square(sound), axis=-1) / 16
 
 
-def listener(rng: Rng) -> Program:
+def listener(rng: Rng, loudness: Any = Loudness) -> Program:
     """Which machine is running, by the power of its sound in some bands?"""
     bands, machines, samples = int(rng.integers(4, 8)), int(rng.integers(3, 6)), int(rng.integers(2_000, 4_000))
     sound = keras.Input((bands, samples))
-    hidden = layers.Dense(16, "relu", name="hidden")(Loudness(name="loudness")(sound))
+    hidden = layers.Dense(16, "relu", name="hidden")(loudness(name="loudness")(sound))
     model = keras.Model(sound, layers.Dense(machines, dtype="float32", name="machines")(hidden))
     batches, profile = [], rng.uniform(2, 9, (machines, bands, 1))
     for _ in range(STEPS):
@@ -145,7 +147,9 @@ def sprinter(rng: Rng) -> Program:
     model = keras.Model(x, layers.Dense(1, dtype="float32", name="total")(hidden))
     rule = rng.normal(size=(features, 1))
     xs = rng.normal(size=(3 * STEPS, 64, features)).astype("float32")
-    return Program(model, keras.optimizers.SGD(float(rng.uniform(0.5, 2))), [(x, (x @ rule)) for x in xs])
+    return Program(
+        model, keras.optimizers.SGD(float(rng.uniform(0.5, 2))), [(x, (x @ rule).astype("float32")) for x in xs]
+    )
 
 
 def forecaster(rng: Rng) -> Program:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -75,11 +76,11 @@ def trimming_step(limit):
     return step
 
 
-def barber(rng: Rng) -> Program:
+def barber(rng: Rng, trim: Any = trimming_step) -> Program:
     """A regression whose gradients are clipped."""
     model, batches = _small(rng)
     limit = float(rng.uniform(1, 8))
-    return Program(model, keras.optimizers.SGD(float(rng.uniform(0.03, 0.1))), batches, step=trimming_step(limit))
+    return Program(model, keras.optimizers.SGD(float(rng.uniform(0.03, 0.1))), batches, step=trim(limit))
 
 
 def doorman(rng: Rng) -> Program:
@@ -153,7 +154,9 @@ def sleeper(rng: Rng) -> Program:
     model = keras.Model(x, layers.Dense(1, name="outputs")(hidden))
     rule = rng.normal(size=(features, 1)) * 2 / features**0.5
     xs = rng.normal(size=(STEPS, 64, features)).astype("float32")
-    return Program(model, keras.optimizers.Adam(float(rng.uniform(3e-3, 1e-2))), [(x, x @ rule) for x in xs])
+    return Program(
+        model, keras.optimizers.Adam(float(rng.uniform(3e-3, 1e-2))), [(x, (x @ rule).astype("float32")) for x in xs]
+    )
 
 
 class Brighten(layers.Layer):

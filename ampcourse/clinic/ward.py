@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import warnings
@@ -51,14 +52,21 @@ WARD: dict[str, Patient] = {
 }
 
 
+@functools.lru_cache(maxsize=32)
+def _chart(name: str, seed: int, steps: int | None) -> Chart:
+    patient = WARD[name]
+    return examine(patient.make, patient.policy, seed, steps=steps)
+
+
 def admit(name: str, seed: int = 0, steps: int | None = None) -> Chart:
     """Examine one patient of the ward: its chart from a real run, with the numbers that this seed draws.
+
+    A chart that was drawn before is kept, and given again.
 
     Raises:
         ValueError: if there is no such patient.
     """
-    patient = _patient(name)
-    return examine(patient.make, patient.policy, seed, steps=steps)
+    return _chart(_patient(name).name, seed, steps)
 
 
 def monitored(name: str, seed: int = 0, steps: int | None = None) -> Any:
@@ -83,6 +91,20 @@ def prepared(name: str, seed: int = 0) -> Program:
         return replace(program, optimizer=as_compiled(program, patient.policy))
 
 
+def audited(name: str, seed: int = 0) -> Any:
+    """The `AuditReport` on a patient's model, optimizer and step, with a batch from the middle; raises as `admit`."""
+    from ampcourse.amp import audit
+
+    program = prepared(name, seed)
+    x, y = program.batches[len(program.batches) // 2]
+
+    def step(x: Any, y: Any) -> Any:
+        return program.step(program.model, program.optimizer, x, y, program.loss)
+
+    with under(_patient(name).policy, seed):
+        return audit(program.model, program.optimizer, (x, y), step=step)
+
+
 def code(name: str) -> Source:
     """A patient's program as it is written, with the layers and steps that it uses.
 
@@ -91,7 +113,8 @@ def code(name: str) -> Source:
     """
     make = _patient(name).make
     module = inspect.getmodule(make)
-    used = [value for key, value in vars(module).items() if key in _names(make.__code__) and _is_own(value, module)]
+    wanted = _names(make.__code__) | {getattr(one, "__name__", "") for one in make.__defaults__ or ()}
+    used = [value for key, value in vars(module).items() if key in wanted and _is_own(value, module)]
     return Source("\n\n".join(inspect.getsource(one).rstrip() for one in (*used, make)))
 
 
