@@ -56,7 +56,7 @@ class InsertedCast:
     after: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RewrittenGraph:
     """A function's graph before and after the rewrite.
 
@@ -83,9 +83,9 @@ class RewrittenGraph:
     added: Mapping[str, int]
     loss_scaling: bool
     variables: Mapping[str, str]
-    lists: Mapping[str, str] = field(repr=False)
-    edges: tuple[tuple[str, str], ...] = field(repr=False)
-    _runner: Callable[[], Callable[..., Any]] = field(repr=False, compare=False)
+    lists: Mapping[str, str]
+    edges: tuple[tuple[str, str], ...]
+    _runner: Callable[[], Callable[..., Any]] = field(compare=False)
 
     def of(self, op: str) -> tuple[Node, ...]:
         """The operations of one kind, in the graph's order."""
@@ -104,7 +104,10 @@ class RewrittenGraph:
         Raises:
             ValueError: if the number of arrays is not that which the graph takes.
         """
-        return self._runner()(*args)
+        from ampcourse import quietly
+
+        with quietly():  # kernels may log on their first call that they fall back to others
+            return self._runner()(*args)
 
     def picture(self) -> Picture:
         """Before and after side by side.
@@ -135,6 +138,8 @@ class RewrittenGraph:
     def __str__(self) -> str:
         columns, rows = self._table()
         return "\n".join([*self.sentences(), "", text_table(columns, rows), *self._left_out()])
+
+    __repr__ = __str__  # what a notebook shows where it cannot show HTML
 
     def _repr_html_(self) -> str:
         columns, rows = self._table()

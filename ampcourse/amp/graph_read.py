@@ -172,7 +172,7 @@ def why(part: Part, kind: str, dtypes: tuple[str, str], kept: bool, deny: Mappin
 
 _CHANGED = {
     "allow": "on the allow list",
-    "infer": "follows, or lies between, rewritten operations",
+    "infer": "follows a rewritten operation, or lies between two",
     "clear": "a neighbour is rewritten, and it harms no number",
 }
 _STAYED = {
