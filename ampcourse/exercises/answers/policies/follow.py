@@ -14,13 +14,13 @@ Dtypes = list[tuple[str, str, str]]
 MIXED = ("mixed_float16", "mixed_bfloat16")
 PLAIN = ("float32", "float16", "bfloat16", "float64")
 WHOLE = ("int32", "uint8", "int64", "bool")
-_WITH_VARIABLES = ("Dense", "LayerNormalization", "Embedding")
+_WITH_VARIABLES = ("Dense", "BatchNormalization", "Embedding")
 _HANDS_ON = ("Flatten", "Plain")
 
 
 def _inputs(rng: np.random.Generator) -> Inputs:
     def kinds(count: int) -> list[str]:
-        return [str(k) for k in rng.choice(["Dense", "LayerNormalization", "Flatten"], count)]
+        return [str(k) for k in rng.choice(["Dense", "BatchNormalization", "Flatten"], count)]
 
     def stack(policies: list[str]) -> Stack:
         return [*zip(kinds(len(policies)), policies, strict=True), ("Dense", str(rng.choice(PLAIN + MIXED)))]
@@ -33,7 +33,7 @@ def _inputs(rng: np.random.Generator) -> Inputs:
 
     def one_policy() -> tuple:
         policy = str(rng.choice(MIXED))
-        return [("LayerNormalization", policy), *stack([policy] * int(rng.integers(1, 4)))], data()
+        return [("BatchNormalization", policy), *stack([policy] * int(rng.integers(1, 4)))], data()
 
     def many() -> tuple:
         return stack([str(p) for p in rng.choice(MIXED + PLAIN, int(rng.integers(2, 4)))]), data()
@@ -75,7 +75,7 @@ def _rule(
             keeps = not casts or (given in WHOLE and not cast_whole) or (kind == "Plain" and not cast_plain)
             seen = given if keeps else compute
             output = seen if kind in hands_on else compute
-            if wide_norms and kind == "LayerNormalization":
+            if wide_norms and kind == "BatchNormalization":
                 output = "float32"
             rows.append((seen, variable if kind in variables else "", output))
             given = output
@@ -139,7 +139,7 @@ follow = Exercise(
         ),
         Mistake(
             _rule(wide_norms=True),
-            "Your LayerNormalization answers in float32. It computes in float32 *inside*, but what it returns has "
+            "Your BatchNormalization answers in float32. It computes in float32 *inside*, but what it returns has "
             "the compute dtype, as for every other layer.",
         ),
         Mistake(
