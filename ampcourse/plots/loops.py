@@ -71,7 +71,9 @@ def _draw_length(axes: Axes, place: int, length: float, right: float, low: float
     axes.plot(at, place, marker, color=colour, mec="black", mew=0.6, ms=9, clip_on=False)
     # above the line; ending at the point where that stands far to the right, so that nothing leaves the axes
     left = at < right / 4
-    axes.annotate(text, (at, place), (7 if left else 0, 7), textcoords="offset points", ha="left" if left else "right")
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # over the lines of the grid
+    offset = (7 if left else 0, 7)
+    axes.annotate(text, (at, place), offset, textcoords="offset points", ha="left" if left else "right", bbox=paper)
     return f"{text} (right)" if is_right else text
 
 

@@ -9,16 +9,22 @@ from typing import Any
 
 @contextlib.contextmanager
 def _as_usual() -> Iterator[None]:
-    """Whatever the notebook has set for the whole process: tf.function makes graphs, and plain floats are float32."""
+    """Whatever the notebook has set for the whole process: tf.function makes graphs, and plain floats are float32.
+
+    TensorFlow's log is kept still: that an observer traces anew for each question is no fault of the answer.
+    """
     import keras
     import tensorflow as tf
 
     eager, floatx = tf.config.functions_run_eagerly(), keras.config.floatx()
+    level = tf.get_logger().level
     tf.config.run_functions_eagerly(False)
+    tf.get_logger().setLevel("ERROR")
     keras.config.set_floatx("float32")
     try:
         yield
     finally:
+        tf.get_logger().setLevel(level)
         tf.config.run_functions_eagerly(eager)
         keras.config.set_floatx(floatx)
 
