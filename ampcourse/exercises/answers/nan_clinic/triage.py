@@ -144,6 +144,6 @@ triage = Exercise(
         "Healthy: all(0.5 < way < 2 for way in chart['moved'].values()) and max(chart['untouched'].values()) < 0.1.",
     ),
     asks_for=("ampcourse.clinic.admit", "ampcourse.clinic.examine"),
-    insight="The twin costs one short run and saves the most time: half of what is called a mixed-precision bug fails "
-    "in float32 too. And a loss curve alone finds neither a layer that stands still nor a gradient that overflows.",
+    insight="The twin costs one short run and saves the most time: what fails in float32 too needs no theory of "
+    "precision. And a loss curve alone finds neither a layer that stands still nor a gradient that overflows.",
 )
