@@ -97,12 +97,16 @@ class Accepted:
 
 def accept(model: Any, optimizer: Any, sample: Any, loss: Any, step: Any) -> Accepted:
     """Check the arguments of `audit`."""
+    import keras
+
     checked_layer(model, "audit")
-    x, y, weights = _parts(sample, model)
+    x, y, weights = (_readable(part) for part in _parts(sample, model))
     if step is not None and not callable(step):
         raise TypeError(f"audit: step is a function, called as step(x, y), not {type(step).__name__}.")
     if step is not None and sample is None:
         raise ValueError("audit: a step can be traced only with a batch: give it as sample=(x, y).")
+    if any(0 in np.shape(part) for part in keras.tree.flatten(x) if part is not None):
+        raise ValueError("audit: the sample is empty; give a batch with at least one example.")
     structure = call_arguments(model, x, "audit")
     return Accepted(
         model,
@@ -132,6 +136,21 @@ def _parts(sample: Any, model: Any) -> tuple[Any, Any, Any]:
             )
         return (*sample, None, None)[:3]
     return sample, None, None
+
+
+def _readable(part: Any) -> Any:
+    """Texts as TensorFlow takes them."""
+    import keras
+    import tensorflow as tf
+
+    def read(x: Any) -> Any:
+        if tf.is_tensor(x) or isinstance(x, tf.SparseTensor | tf.RaggedTensor):
+            return x
+        array = np.asarray(x)
+        texts = array.dtype.kind in "OUS" and array.size and isinstance(array.flat[0], str | bytes)
+        return tf.convert_to_tensor(array.tolist()) if texts else x
+
+    return None if part is None else keras.tree.map_structure(read, part)
 
 
 def _are_inputs(sample: tuple, model: Any) -> bool:

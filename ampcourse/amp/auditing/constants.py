@@ -15,8 +15,8 @@ from ampcourse.amp.auditing.formats import LOW, as_float, dtype_of, is_low, roun
 from ampcourse.amp.auditing.graphs import MOVES, Graph, line_of
 from ampcourse.amp.auditing.report import Hazard
 
+_SHIFT = frozenset(("Add", "AddV2", "Sub", "BiasAdd"))
 _COMPARE = frozenset(("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "Assert", "RandomUniform"))
-_ADD = frozenset(("Add", "AddV2", "AddN", "Sub", "Maximum", "SelectV2", "Select", "BiasAdd"))
 _MULTIPLY = frozenset(("Mul", "RealDiv", "Div", "DivNoNan", "MulNoNan", "MatMul", "BatchMatMulV2"))
 # A number beside zero matters here: a quotient, a logarithm, a root or its derivative.
 _GUARDED = frozenset(("Log", "Rsqrt", "Reciprocal", "Inv", "Sqrt", "Pow", "RealDiv", "Div", "Xlogy", "Xdivy"))
@@ -98,8 +98,10 @@ def _judge(graph: Graph, op: Any, value: np.ndarray) -> Iterator[Hazard]:
     over = np.isfinite(value) & ~np.isfinite(kept)
     if over.any():
         yield from _too_large(graph, uses, float(value[over].flat[0]), dtype, where)
-    elif value.size and np.isinf(value).any() and any(use.type in ("Mul", "MulNoNan") for use, _ in uses):
-        yield _infinite_factor(float(value[np.isinf(value)].flat[0]), dtype, where)
+    elif value.size and np.isinf(value).any():
+        types = {use.type for use, _ in uses}
+        if types & _MULTIPLY or (np.isinf(value).all() and types & _SHIFT):
+            yield _infinite(float(value[np.isinf(value)].flat[0]), dtype, where)
     lost = (value != 0) & (kept == 0)
     if value.size and lost.any() and (value.size <= 64 or lost.all()):
         yield from _too_small(graph, uses, float(value[lost].flat[0]), dtype, where)
@@ -138,11 +140,12 @@ def _too_large(graph: Graph, uses: list, value: float, dtype: str, where: tuple[
     if not serious:
         return
     largest = LOW[dtype].largest
+    only_bounds = all(use.type in ("Minimum", "Maximum", "ClipByValue") for use in serious)
     product = any(use.type in ("Mul", "MulNoNan", "BatchMatMulV2", "MatMul") for use in serious)
     why = " and 0 times infinity is NaN" if product else ""
     yield Hazard(
         "constant_out_of_range",
-        "error",
+        "warning" if only_bounds else "error",
         where[0],
         f"The constant {told(value)} becomes {infinity} in {dtype}, whose largest value is {told(largest)}{why}"
         f"{_at(where[1])}.",
@@ -164,13 +167,15 @@ def _harmless_bound(graph: Graph, use: Any, place: int, value: float) -> bool:
     return other.op.type not in _GROWS
 
 
-def _infinite_factor(value: float, dtype: str, where: tuple[str, str]) -> Hazard:
+def _infinite(value: float, dtype: str, where: tuple[str, str]) -> Hazard:
+    """Infinite already when the graph was made: rounded earlier, or written so."""
     return Hazard(
         "constant_out_of_range",
         "error",
         where[0],
-        f"A tensor is multiplied by {told(value)} in {dtype}, and 0 times infinity is NaN{_at(where[1])}.",
-        "scores = tf.where(mask, scores, -0.5 * scores.dtype.max)  # choose, do not multiply",
+        f"A {dtype} tensor is added to or multiplied by the constant {told(value)}, so that results are infinite, or "
+        f"NaN where 0 or another infinity meets it{_at(where[1])}.",
+        "scores = tf.where(mask, scores, -0.5 * scores.dtype.max)  # make constants in float32",
         value,
     )
 

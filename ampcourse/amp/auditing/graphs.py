@@ -210,14 +210,15 @@ def bodies(op: Any) -> Iterator[tuple[Any, list[Any]]]:
                 yield body, list(op.inputs)[skip:]
 
 
-def called_by(op: Any) -> str:
-    """Name of the library function that a user's code called and which made an operation; "" if not known."""
-    frames = list(op.traceback or ())
-    last = max((i for i, frame in enumerate(frames) if _is_users(frame)), default=None)
-    if last is None:
-        return ""
-    wrappers = ("error_handler", "op_dispatch_handler", "wrapper", "new_func", "decorated", "__call__", "call")
-    return next((frame.name for frame in frames[last + 1 :] if frame.name not in wrappers), "")
+_MACHINERY = ("/tensorflow/", "/keras/src/backend/", "/keras/src/ops/", "/keras/src/utils/", "<frozen")
+
+
+def is_asked_for(cast: Any) -> bool:
+    """Whether a layer's own code calls `cast`, rather than a library where dtypes differ."""
+    frames = [frame for frame in cast.traceback or () if not frame.filename.startswith(_OURS)]
+    last = max((i for i, f in enumerate(frames) if not any(part in f.filename for part in _MACHINERY)), default=-1)
+    wrappers = ("error_handler", "op_dispatch_handler", "wrapper", "new_func", "decorated")
+    return next((f.name for f in frames[last + 1 :] if f.name not in wrappers), "") == "cast"
 
 
 def _is_users(frame: Any) -> bool:

@@ -40,15 +40,12 @@ def _to_integer(graph: Graph, op: Any, inputs: dict[int, Any]) -> Iterator[Hazar
     array = inputs.get(id(start))
     value = as_float(array) if array is not None else None
     if value is not None and value.size:
-        kept = rounded(value, narrowest) if narrowest in LOW else value.astype(np.float32).astype(np.float64)
-        changed = float(np.mean(kept != value)) if (value == np.round(value)).all() else 0.0
-        if changed:
-            example = float(value[kept != value].flat[0])
-            wrong = float(kept[kept != value].flat[0])
-            text = (
-                f"{changed:.1%} of the identifiers in the sample change on the way through {narrowest}: {told(example)}"
-            )
-            yield _hazard(graph, op, "error", f"{text} becomes {told(wrong)}", changed)
+        whole = _whole_columns(value)
+        kept = rounded(whole, narrowest) if narrowest in LOW else whole.astype(np.float32).astype(np.float64)
+        if (kept != whole).any():
+            changed, i = float(np.mean(kept != whole)), int(np.argmax(kept != whole))
+            text = f"{changed:.1%} of the identifiers in the sample change on the way through {narrowest}: "
+            yield _hazard(graph, op, "error", f"{text}{told(whole[i])} becomes {told(kept[i])}", changed)
             return
     if limit is not None and limit > exact:
         text = (
@@ -58,6 +55,12 @@ def _to_integer(graph: Graph, op: Any, inputs: dict[int, Any]) -> Iterator[Hazar
     elif limit is None and narrowest in LOW and value is None:
         text = f"Whole numbers pass through {narrowest}, which keeps them only up to {exact:,}"
         yield _hazard(graph, op, "warning", text, float(exact))
+
+
+def _whole_columns(value: np.ndarray) -> np.ndarray:
+    """The numbers of those columns (of the last axis) that hold whole numbers only."""
+    columns = value.reshape(-1, value.shape[-1]) if value.ndim > 1 else value.reshape(-1, 1)
+    return columns[:, (columns == np.round(columns)).all(axis=0)].ravel()
 
 
 def _way(graph: Graph, op: Any) -> tuple[str, Any]:

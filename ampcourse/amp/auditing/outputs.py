@@ -99,7 +99,10 @@ def _head(graph: Graph, output: Any) -> tuple[Any, int]:
 
 def _is_own_softmax(graph: Graph, op: Any) -> bool:
     top, bottom = (graph.moved_from(x) for x in op.inputs)
-    return top.op.type == "Exp" and bottom.op.type == "Sum" and graph.moved_from(bottom.op.inputs[0]) is top
+    if top.op.type != "Exp" or bottom.op.type != "Sum":
+        return False
+    added = graph.moved_from(bottom.op.inputs[0])
+    return added is top or (added.op.type == "Exp" and added.op.inputs[0] is top.op.inputs[0])
 
 
 def _probabilities(graph: Graph, op: Any, width: int, facts: LossFacts | None) -> Iterator[Hazard]:

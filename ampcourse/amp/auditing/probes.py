@@ -78,7 +78,7 @@ class Probes:
         trace = self.graph.trace
         run = trace.wrapped.prune(trace.inputs, list(tensors))
         values = run(*(tf.convert_to_tensor(x, t.dtype) for x, t in zip(self.feeds, trace.inputs, strict=True)))
-        return [np.asarray(x) for x in values]
+        return [np.asarray(x.numpy()) for x in values]
 
     def close(self) -> None:
         """Let go of the session."""

@@ -20,8 +20,8 @@ def shape_of(tensor: Any) -> list[int | None]:
 
 def multiplications(op: Any) -> float:
     """Multiply-adds of one product; unknown dimensions (the batch) count once."""
-    left, right = shape_of(op.inputs[0]), shape_of(op.inputs[1])
-    if not left or not right:
+    left, right = shape_of(op.inputs[0]), shape_of(op.inputs[-1])
+    if not left or not right or len(op.inputs) < 2:
         return 0.0
     if op.type == "Einsum":
         return float(np.prod([n or 1 for n in _labels(op).values()]))
@@ -32,8 +32,8 @@ def multiplications(op: Any) -> float:
 
 def channels(op: Any) -> list[int]:
     """The dimensions that Tensor Cores want to be multiples of 8: what is summed over, and what comes out."""
-    left, right = shape_of(op.inputs[0]), shape_of(op.inputs[1])
-    if not left or not right:
+    left, right = shape_of(op.inputs[0]), shape_of(op.inputs[-1])
+    if not left or not right or len(op.inputs) < 2:
         return []
     if op.type == "Einsum":
         sides, out = op.get_attr("equation").decode().split("->")

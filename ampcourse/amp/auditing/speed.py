@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ampcourse.amp.auditing.formats import LOW, WIDE, dtype_of, is_low
-from ampcourse.amp.auditing.graphs import Graph, called_by, line_of
+from ampcourse.amp.auditing.graphs import Graph, is_asked_for, line_of
 from ampcourse.amp.auditing.products import PRODUCTS, channels, multiplications
 from ampcourse.amp.auditing.report import Hazard
 from ampcourse.amp.auditing.tracing import Call
@@ -61,7 +61,7 @@ def _silent_cast(graph: Graph, call: Call, output: Any) -> Any:
             continue
         seen.add(op.name)
         if op.type == "Cast" and is_low(op.inputs[0]) and dtype_of(op.outputs[0]) in WIDE:
-            if op is not output.op and called_by(op) != "cast":
+            if op is not output.op and not is_asked_for(op):
                 return op
             continue
         todo += [x.op for x in op.inputs if x.dtype.is_floating and not is_low(x)]
@@ -81,7 +81,7 @@ def _mostly_wide(graph: Graph, model: Any) -> Iterator[Hazard]:
         share = work[0] / sum(work)
         yield Hazard(
             "promoted_to_float32",
-            "warning",
+            "warning" if low else "note",  # float32 throughout may be meant
             largest,
             f"{share:.0%} of the multiplications of a {model.dtype_policy.name} model run in float32, most of them in "
             f"{largest}: layers made before the policy was set keep the policy of that time.",
@@ -110,7 +110,7 @@ def idle_hazards(graph: Graph) -> Iterator[Hazard]:
     work = {id(op): multiplications(op) for op in graph.forward() if op.type in PRODUCTS and is_low(op.inputs[0])}
     total, found = sum(work.values()), {}
     for op in graph.forward():
-        odd = [n for n in channels(op) if n % 8] if id(op) in work else []
+        odd = [n for n in channels(op) if n % 8 and n > 8] if id(op) in work else []
         if odd and work[id(op)] > 0.05 * total:
             found.setdefault(graph.owner(op) or "step", (odd[0], op, work[id(op)] / total))
     for layer, (size, op, share) in list(found.items())[:_MOST_NOTES]:

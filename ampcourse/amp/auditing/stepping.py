@@ -59,7 +59,7 @@ def trace_step(given: Accepted, step: Callable, asked: bool) -> Trace | None:
             return [x for x in tf.nest.flatten(result) if tf.is_tensor(x)]
 
         try:
-            return trace(call, specs, given.model)
+            return trace(call, specs, given.model, until_applied=not asked)
         except Exception as error:  # whatever the user's code raises
             trouble = trouble or error
     said = _first_line(trouble)

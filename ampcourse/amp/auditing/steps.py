@@ -176,23 +176,41 @@ def _bare(grown: list[Growth], optimizer: Any) -> Iterator[Hazard]:
 
 
 def _narrow_losses(graph: Graph, probes: Probes) -> Iterator[Hazard]:
+    """A loss in low precision, also one that is cast to float32 when it is scaled: by then it has lost its digits."""
     for tape in graph.trace.tapes:
-        target = tape.target
-        if not hasattr(target, "dtype") or not is_low(target):
+        narrow = _narrow_part(graph, tape.target) if hasattr(tape.target, "op") else None
+        if narrow is None:
             continue
-        dtype = dtype_of(target)
-        value = float(np.asarray(probes.fetch([target])[0]).astype(np.float64).max())
+        dtype = dtype_of(narrow)
+        value = float(np.asarray(probes.fetch([narrow])[0]).astype(np.float64).max())
+        scaled = dtype == "float16" and is_low(tape.target)
+        ends = ", which a loss of 2 reaches at the loss scale 32,768" if scaled else ""
         yield Hazard(
             "low_precision_loss",
-            "error" if dtype == "float16" else "warning",
+            "error" if scaled or not np.isfinite(value) else "warning",
             "step",
-            f"The loss is {dtype}: with the sample, and scaled, it is {told(value)}; a {dtype} number ends at "
-            f"{told(LOW[dtype].largest)}, which a loss of 2 reaches at the scale 32,768."
-            if dtype == "float16"
-            else f"The loss is {dtype} and has 8 significant bits; with the sample it is {told(value)}.",
+            f"The loss is computed in {dtype}, {LOW[dtype].precision} bits, and its sums end at "
+            f"{told(LOW[dtype].largest)}{ends}; with the sample it is {told(value)}.",
             "y_pred = keras.ops.cast(model(x, training=True), 'float32')  # and the loss from that",
             value,
         )
+
+
+def _narrow_part(graph: Graph, target: Any) -> Any:
+    """The low-precision number that a loss is, or is a sum or multiple of; None if there is none."""
+    todo, seen = [target], set()
+    while todo:
+        tensor = graph.source(todo.pop())
+        if id(tensor) in seen or not tensor.dtype.is_floating:
+            continue
+        seen.add(id(tensor))
+        if is_low(tensor) and tensor.shape.rank == 0 and not graph.is_constant(tensor.op):
+            return tensor
+        if tensor.op.type in ("Cast", "Mul", "AddV2", "AddN", "Identity", "Pack", "Squeeze", "Reshape", "RealDiv"):
+            todo += list(tensor.op.inputs)
+        elif tensor.op.type == "Sum" and graph.source(tensor.op.inputs[0]).op.type == "Pack":
+            todo.append(tensor.op.inputs[0])
+    return None
 
 
 def added_losses(graph: Graph, probes: Probes) -> Iterator[Hazard]:

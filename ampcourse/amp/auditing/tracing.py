@@ -82,7 +82,7 @@ class Trace:
         return self.wrapped.graph
 
 
-def trace(function: Callable, specs: list[Any], model: Any) -> Trace:
+def trace(function: Callable, specs: list[Any], model: Any, until_applied: bool = False) -> Trace:
     """Trace `function(*tensors)` and take note.
 
     Operations with side effects (assignments) stay in the graph but are never run: only chosen tensors are fetched.
@@ -91,6 +91,7 @@ def trace(function: Callable, specs: list[Any], model: Any) -> Trace:
         function: takes one tensor for each spec.
         specs: flat `tf.TensorSpec`s.
         model: the model, whose state in Python (losses) is put back afterwards.
+        until_applied: whether what fails after gradients were applied (metrics that are not built yet) does not matter.
     """
     import tensorflow as tf
 
@@ -98,7 +99,12 @@ def trace(function: Callable, specs: list[Any], model: Any) -> Trace:
 
     def call(*tensors: Any) -> Any:
         noted.inputs = list(tensors)
-        noted.outputs = function(*tensors)
+        try:
+            noted.outputs = function(*tensors)
+        except Exception:
+            if not (until_applied and noted.applied):
+                raise
+            return list(tensors)
         return [x for x in tf.nest.flatten(noted.outputs) if tf.is_tensor(x)]
 
     with _one_at_a_time, _state_kept(model), _watched(noted):
