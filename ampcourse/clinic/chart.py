@@ -145,7 +145,8 @@ def examine(
             "set KERAS_BACKEND=tensorflow and start anew."
         )
     courses = {one: follow(make, one, seed, steps=steps) for one in ("float32", policy)}
-    return Chart(name or getattr(make, "__name__", "program"), policy, courses[policy], courses["float32"])
+    title = name or getattr(make, "__name__", "program").replace("_", " ")
+    return Chart(title, policy, courses[policy], courses["float32"])
 
 
 def follow(make: Make, policy: str = "float32", seed: int = 0, monitor: Any = None, steps: int | None = None) -> Course:
@@ -189,7 +190,8 @@ class _Nurse:
     def course(self) -> Course:
         program, optimizer = self.program, self.optimizer
         model, variables = program.model, program.model.trainable_variables
-        optimizer.build(variables)
+        if not optimizer.built:  # a second time, a LossScaleOptimizer would start over
+            optimizer.build(variables)
         if self.monitor is not None:
             self.monitor.attach(optimizer, model)
         start = {layer.name: _weights(layer) for layer in model.layers}
