@@ -12,6 +12,7 @@ import numpy as np
 from ampcourse.amp.health import judge, logs, rescue, watched
 from ampcourse.amp.health.facts import Facts
 from ampcourse.amp.health.hook import FitHook
+from ampcourse.amp.health.live import Live
 from ampcourse.amp.health.table import VariableTable, variable_table
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class GradientMonitor(keras.callbacks.Callback):
             )
         if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
             raise ValueError(f"every must be a whole number of steps, at least 1, not {every!r}.")
-        self.stop, self.live, self.every, self.verbose = bool(stop), live, int(every), verbose
+        self.stop, self.live, self.every, self.verbose = bool(stop), bool(live), int(every), verbose
+        self._live = Live()
         self._save = rescue.check_path(save) if save is not None else None
         self._log = logs.open_log(log, self.every) if log is not None else None
         self._recorder: Any = None
@@ -161,7 +163,16 @@ class GradientMonitor(keras.callbacks.Callback):
     @property
     def says(self) -> list[str]:
         """The reasons for the verdict as sentences, the most important first."""
-        return self._judge(self._facts())[1]
+        facts = self._facts()
+        if not facts.steps and self._fit_model is not None:
+            return [
+                "No step was recorded: the model's train_step does not call apply or apply_gradients of "
+                "model.optimizer. Watch the optimizer that it does call with monitor.attach and monitor.record."
+            ]
+        said = list(self._judge(facts)[1])
+        if self._reader and self._reader.lost:
+            said.append(f"The history lacks {self._reader.lost:,} steps, which nobody asked for in time.")
+        return said
 
     @property
     def history(self) -> dict[str, np.ndarray]:
@@ -200,9 +211,12 @@ class GradientMonitor(keras.callbacks.Callback):
         _check_trainable_in_fit(model, optimizer)
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
-        if self._recorder is None or self._recorder.counters.optimizer is not optimizer:
+        if self._hook is None or not self._recorder.watches(optimizer, model.trainable_variables):
             self._attach(optimizer, model)
             self._hook = FitHook(model, self._step, self._after_step)
+            if self._log:
+                self._log.restart()
+        self._recorder.go_on()
         self._fit_model = model
         everything = self._save is not None or (self.stop and self._recorder.replicas > 1)
         self._rescue = rescue.Rescue(model, self._save, everything)
@@ -217,11 +231,8 @@ class GradientMonitor(keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         """Keras calls it: leave no trace in the model."""
         self._hook.remove()
-        facts = self._look(last=True)
-        if self._save:
-            if not (facts.weights_finite and facts.state_finite):
-                self._rescue.restore()
-            self._rescue.write()
+        self._look(last=True)
+        self._rescue.write()
 
     def _attach(self, optimizer: Any, source: Any) -> None:
         import tensorflow as tf
@@ -289,17 +300,18 @@ class GradientMonitor(keras.callbacks.Callback):
         if self._calls % max(1, READ_EVERY // steps) == 0:
             self._look()
 
-    def _look(self, last: bool = False) -> Facts:
+    def _look(self, last: bool = False) -> None:
         """Read, judge, log, and act."""
         facts = self._facts()
         verdict, says = self._judge(facts)
         if self._log:
             self._log.write(facts.history, last)
+        if self.live and facts.steps:
+            self._live.show(self.picture, last)
         if verdict in ("collapsing", "diverged"):
             self._alarm(verdict, says)
         elif not facts.streak and facts.weights_finite and facts.state_finite:
             self._rescue.keep(force=last)
-        return facts
 
     def _alarm(self, verdict: str, says: list[str]) -> None:
         stopping = self.stop and not self._fit_model.stop_training

@@ -7,6 +7,7 @@ rows (for the history), totals that no ring can lose, and running means for each
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,6 +83,17 @@ class Recorder:
         self._count(clean, nan > 0, applied, scale, stats, sizes, moved)
         self._mean(clean, scale, stats, sizes, moved)
         self.before.assign(applied)
+
+    def watches(self, optimizer: Any, variables: Sequence[Any]) -> bool:
+        """Whether it is this optimizer and these variables that are watched."""
+        same = len(variables) == len(self.variables) and all(map(operator.is_, variables, self.variables))
+        return same and self.counters.optimizer is optimizer
+
+    def go_on(self) -> None:
+        """Takes back a halt."""
+        place = TOTALS.index("halted")
+        if self.replicas == 1 and int(self.totals[place]):
+            self.totals.assign(tf.tensor_scatter_nd_update(self.totals, [[place]], tf.zeros([1], tf.int64)))
 
     def halted(self) -> tf.Tensor:
         """Whether the run was halted."""

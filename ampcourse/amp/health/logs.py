@@ -49,6 +49,10 @@ class Log:
     def __init__(self, every: int) -> None:
         self.every, self._written = every, 0
 
+    def restart(self) -> None:
+        """A new run, whose steps count from 1 again."""
+        self._written = 0
+
     def write(self, history: dict[str, np.ndarray], last: bool = False) -> None:
         """Write the steps that are new; the newest waits for its neighbour, which says what it did, until the last."""
         steps = history["step"]
@@ -95,14 +99,17 @@ class TensorBoardLog(Log):
     def _put(self, rows: list[dict[str, Any]]) -> None:
         import tensorflow as tf
 
-        with tf.init_scope():
-            self._writer = self._writer or tf.summary.create_file_writer(str(self.path))
-            with self._writer.as_default(), tf.summary.record_if(True):
-                for row in rows:
-                    for name in COLUMNS[1:]:
-                        if not np.isnan(row[name]):
-                            tf.summary.scalar(f"gradients/{name}", row[name], step=row["step"])
-            self._writer.flush()
+        # tf.summary.scalar needs the package tensorboard, which only the reader of the log has to have.
+        kind = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
+        metadata = tf.compat.v1.SummaryMetadata(plugin_data=kind)
+        self._writer = self._writer or tf.summary.create_file_writer(str(self.path))
+        with self._writer.as_default(), tf.summary.record_if(True):
+            for row in rows:
+                for name in COLUMNS[1:]:
+                    if not np.isnan(row[name]):
+                        number = tf.constant(row[name], tf.float32)
+                        tf.summary.write(f"gradients/{name}", number, step=row["step"], metadata=metadata)
+        self._writer.flush()
 
 
 def _plain(value: Any) -> Any:

@@ -46,23 +46,32 @@ class Rescue:
         now = time.monotonic()
         if not force and self._spent > COST * (now - self._started):
             return
-        self._copies = [np.array(v) for v in self.kept]
+        self._copies = [v.numpy() for v in self.kept]
         self._spent += time.monotonic() - now
 
     def restore(self) -> list[str]:
         """Puts back the copies of variables that are no longer finite; returns their names."""
         mended = []
         for variable, copy in zip(self.kept, self._copies or [], strict=False):
-            if copy.dtype.kind not in "iub" and not np.isfinite(np.asarray(variable, np.float64)).all():
+            if copy.dtype.kind not in "iub" and not np.isfinite(variable.numpy().astype(np.float64)).all():
                 variable.assign(copy)
                 mended.append(variable.path)
         return mended
 
     def write(self) -> None:
-        """The model as it is, to the file."""
+        """The last finite weights to the file; the model itself stays as it is."""
         if self.path is None:
             return
-        if self.path.name.endswith(".weights.h5"):
-            self.model.save_weights(self.path, overwrite=True)
+        now = [v.numpy() for v in self.kept]
+        mended = self.restore()
+        try:
+            self._write(self.path)
+        finally:
+            for variable, value in zip(self.kept, now, strict=True) if mended else ():
+                variable.assign(value)
+
+    def _write(self, path: Path) -> None:
+        if path.name.endswith(".weights.h5"):
+            self.model.save_weights(path, overwrite=True)
         else:
-            self.model.save(self.path, overwrite=True)
+            self.model.save(path, overwrite=True)

@@ -21,7 +21,8 @@ class Watched:
         dtype: the dtype it is stored in.
         compute: the compute dtype of the layer that owns it.
         kernel: whether it is a matrix or more: only those speak of underflow, since the gradient of a bias or of a
-            normalization's scale may rightly be zero (a bias before a normalization, the bias of an attention key).
+            normalization's scale may rightly be zero (a bias before a normalization, the bias of an attention key),
+            and so may most rows of an embedding.
     """
 
     name: str
@@ -95,10 +96,14 @@ def describe(source: Any, variables: list[Any], scaled: bool) -> list[Watched]:
     for variable in variables:
         dtype = dtype_of(variable)
         guess = "float16" if scaled and dtype == "float32" else dtype
-        compute = owners.get(key(variable), guess if not owners else dtype)
+        compute, kind = owners.get(key(variable), (guess if not owners else dtype, ""))
         shape = tuple(int(n) for n in variable.shape)
         name = str(getattr(variable, "path", variable.name))
-        described.append(Watched(name, shape, dtype, compute if is_float(compute) else dtype, len(shape) > 1))
+        described.append(
+            Watched(
+                name, shape, dtype, compute if is_float(compute) else dtype, len(shape) > 1 and "Embedding" not in kind
+            )
+        )
     return described
 
 
@@ -113,18 +118,18 @@ def key(variable: Any) -> int:
     return id(getattr(variable, "value", variable) if not callable(getattr(variable, "value", None)) else variable)
 
 
-def _owners(source: Any) -> dict[int, str]:
-    """Compute dtype by variable: of the layer that made it, not of the models around that layer."""
+def _owners(source: Any) -> dict[int, tuple[str, str]]:
+    """Compute dtype and class by variable: of the layer that made it, not of the models around that layer."""
     if not hasattr(source, "_flatten_layers"):
         return {}
-    owners: dict[int, str] = {}
+    owners: dict[int, tuple[str, str]] = {}
     for layer in source._flatten_layers():
         compute = getattr(layer, "compute_dtype", None)
         for variable in (
             getattr(layer, "_trainable_variables", None) or getattr(layer, "_trainable_weights", None) or ()
         ):
             if compute:
-                owners[key(variable)] = compute
+                owners[key(variable)] = compute, type(layer).__name__
     return owners
 
 
