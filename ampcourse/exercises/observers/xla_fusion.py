@@ -35,13 +35,24 @@ def both_ways(answer: Callable, x: Any) -> dict[str, Any]:
 
     given = tf.constant(x)
     with _traced():
-        eager, compiled = answer(given), tf.function(answer, jit_compile=True, autograph=False)(given)
+        eager, compiled = answer(given), _compiled(answer)(given)
     facts = {}
     for name, result in (("op by op", eager), ("compiled", compiled)):
         result = tf.convert_to_tensor(result)
         facts[name] = np.asarray(tf.cast(result, tf.float32))
         facts[f"{name}, dtype"] = result.dtype.name
     return facts
+
+
+_latest: list[Any] = []  # an answer and its compiled form: compiling takes long, and inputs have one shape
+
+
+def _compiled(answer: Callable) -> Callable:
+    import tensorflow as tf
+
+    if not _latest or _latest[0] is not answer:
+        _latest[:] = [answer, tf.function(answer, jit_compile=True, autograph=False)]
+    return _latest[1]
 
 
 @contextmanager
