@@ -74,7 +74,7 @@ def _hazards(given: Accepted) -> Iterator[Hazard]:
     except Exception as error:  # whatever the model's code raises
         raise ValueError(failed(given.model, "audit", error)) from None
     graph, probes = _traced(given, noted, given.arrays)
-    outputs = [x for x in _flat(graph.trace.outputs) if hasattr(x, "op")]
+    outputs = list(graph.trace.wrapped.outputs)
     with contextlib.closing(probes):
         yield from constant_hazards(graph)
         yield from output_hazards(graph, probes, outputs, given.losses(len(outputs)), given.targets(len(outputs)))
@@ -117,12 +117,6 @@ def _traced(given: Accepted, noted: Trace, arrays: list[Any] | None) -> tuple[Gr
     probes = Probes(graph, arrays)
     probes.look()
     return graph, probes
-
-
-def _flat(structure: Any) -> list[Any]:
-    import tensorflow as tf
-
-    return tf.nest.flatten(structure)
 
 
 def _distinct(hazards: list[Hazard]) -> list[Hazard]:

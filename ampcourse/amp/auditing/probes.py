@@ -86,10 +86,11 @@ class Probes:
             self._session.close()
 
     def look(self) -> None:
-        """Sum up every low-precision tensor, and what such tensors are made from."""
+        """Sum up every low-precision tensor, what such tensors are made from, and the outputs."""
         if self.feeds is None:
             return
-        wanted: dict[int, Any] = {}
+        outputs = [x for x in self.graph.trace.wrapped.outputs if dtype_of(x) in _FLOATS]
+        wanted: dict[int, Any] = {id(x): x for x in outputs}
         for op in self.graph.trace.graph.get_operations():
             if any(is_low(x) for x in (*op.inputs, *op.outputs)):
                 wanted |= {id(x): x for x in (*op.inputs, *op.outputs) if dtype_of(x) in _FLOATS}

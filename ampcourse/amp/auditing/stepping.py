@@ -89,11 +89,7 @@ def _takes_one(function: Callable) -> bool:
 def _with_autograph(function: Callable) -> Callable:
     import tensorflow as tf
 
-    def call(*args: Any) -> Any:
-        converted = tf.__internal__.autograph.tf_convert(function, tf.__internal__.autograph.control_status_ctx())
-        return converted(*args)
-
-    return call
+    return lambda *args: tf.autograph.to_graph(function)(*args)
 
 
 def _first_line(error: Exception | None) -> str:

@@ -139,6 +139,7 @@ def _watched(noted: Trace) -> Iterator[None]:
     watcher = _Watcher(noted)
     base = next(c for c in keras.optimizers.Optimizer.__mro__ if "apply" in vars(c))
     places: list[tuple[Any, str, Callable]] = [
+        (type(tf.function(len)), "__call__", watcher.function),
         (keras.Layer, "__call__", watcher.call),
         (keras.Operation, "__call__", watcher.call),
         (keras.Layer, "add_loss", watcher.add_loss),
@@ -241,6 +242,25 @@ class _Watcher:
             return keras.ops.multiply(loss, scale)
 
         return scale_loss
+
+    def function(self, original: Callable) -> Callable:
+        """Have a `tf.function` written into the graph: one that was traced before would hide what it was made from."""
+
+        def __call__(function: Any, *args: Any, **kwargs: Any) -> Any:
+            import tensorflow as tf
+
+            if not self.mine() or tf.executing_eagerly():
+                return original(function, *args, **kwargs)
+            plain, applied = function.python_function, len(self.noted.applied)
+            try:
+                if getattr(function, "_autograph", True):
+                    plain = tf.autograph.to_graph(plain)
+                return plain(*args, **kwargs)
+            except Exception:  # such as making variables, which only a tf.function may
+                del self.noted.applied[applied:]
+                return original(function, *args, **kwargs)
+
+        return __call__
 
     def constant(self, original: Callable) -> Callable:
         def create(value: Any, *args: Any, **kwargs: Any) -> Any:
