@@ -110,7 +110,7 @@ def reloaded(reload: Callable, policy: str, surrounding: str, weights: list, x: 
         model = keras.Model(inputs, keras.layers.Dense(y.shape[1], name="dense")(inputs))
         model.set_weights([np.array(w) for w in weights])
         model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=True)
-        for _ in range(3):
+        for _ in range(2):
             model.train_on_batch(x, y)
         if hasattr(model.optimizer, "dynamic_scale"):
             model.optimizer.dynamic_scale.assign(scale)

@@ -175,7 +175,7 @@ safe_layer = Exercise(
         "back at the end.",
     ),
     atol=0.03,
-    asks_for=(),
+    trains=True,  # it does not train, but making a layer under five policies takes as long
     insight="Four habits make a layer safe: options handed on, weights without a dtype, sums and small constants in at "
     "least float32, and the result in self.compute_dtype.",
 )
