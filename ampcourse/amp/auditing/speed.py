@@ -24,9 +24,10 @@ def promoted_hazards(graph: Graph, model: Any) -> Iterator[Hazard]:
         if culprit is None:
             continue
         line = line_of(culprit)
+        last = any(graph.moved_from(x) is graph.moved_from(promoted[0]) for x in graph.trace.wrapped.outputs)
         yield Hazard(
             "promoted_to_float32",
-            "warning",
+            "note" if last else "warning",  # outputs in float32 are what a head should give
             call.label,
             f"{call.label} is given {dtype_of(culprit.inputs[0])} and answers in {dtype_of(promoted[0])}: something in "
             f"it is {dtype_of(promoted[0])}, and what meets it is promoted{f' ({line})' if line else ''}. Everything "
