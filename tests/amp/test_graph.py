@@ -303,6 +303,12 @@ def test_another_keras_backend_is_named(model: Any, monkeypatch: pytest.MonkeyPa
         rewritten_graph(model)
 
 
+def test_tensorflow_1_behaviour_is_named(step: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tf.compat.v1, "executing_eagerly_outside_functions", lambda: False)
+    with pytest.raises(ValueError, match="Eager execution is switched off"):
+        rewritten_graph(step, *BATCH)
+
+
 def test_nothing_reaches_stderr(step: Callable, capfd: pytest.CaptureFixture) -> None:
     rewritten_graph(step, *BATCH).run(*BATCH)
     rewritten_graph(step, *BATCH, device="sm_60")
