@@ -170,7 +170,7 @@ masked_softmax = Exercise(
         "float64 alone. Its lowest finite number is wide.dtype.min.",
         "tf.where(mask, softmax, 0) at the end empties the rows in which nothing is allowed; then cast back.",
     ),
-    atol=0.006,
+    atol=0.02,  # a softmax computed in bfloat16 itself is coarse, not wrong
     insight="A constant belongs to a format. Ask the format for it (dtype.min, or keras.ops.finfo), and never "
     "multiply by a number that may be infinite.",
 )
