@@ -147,6 +147,14 @@ def test_a_sample_may_be_a_dataset_a_dict_or_tensors() -> None:
     assert not audit(layers.Dense(4), sample=X)
 
 
+def test_a_sample_that_the_model_cannot_run_costs_only_the_numbers() -> None:
+    table = [layers.Embedding(50, 8), layers.Flatten(), layers.Lambda(lambda x: x * 1e9)]
+    made = keras.Sequential([keras.Input((8,), dtype="int32"), *table, layers.Dense(4, dtype="float32")])
+    report = audit(made, sample=np.full((2, 8), 5000))
+    assert "constant_out_of_range" in report.kinds
+    assert any("sample cannot be run" in said for said in report.not_checked) and "sample cannot be run" in str(report)
+
+
 def machine(capability: tuple[int, int] | None = None, bfloat16: tuple[str, ...] = ()) -> Hardware:
     gpus = (Gpu("a GPU", capability),) if capability else ()
     return Hardware(cpu=Cpu("a CPU", 2, bfloat16), gpus=gpus, tensorflow="2.21.0")

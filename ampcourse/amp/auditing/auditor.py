@@ -17,7 +17,7 @@ from ampcourse.amp.auditing.ranges import range_hazards
 from ampcourse.amp.auditing.reductions import reduction_hazards
 from ampcourse.amp.auditing.report import SEVERITIES, AuditReport, Hazard
 from ampcourse.amp.auditing.speed import idle_hazards, policy_hazards, promoted_hazards
-from ampcourse.amp.auditing.stepping import step_of, trace_step
+from ampcourse.amp.auditing.stepping import first_line, step_of, trace_step
 from ampcourse.amp.auditing.steps import added_losses, scaled_by_hand, step_hazards
 from ampcourse.amp.auditing.tracing import Trace, trace
 from ampcourse.amp.dtypes_inputs import failed
@@ -75,18 +75,27 @@ def _hazards(given: Accepted) -> Iterator[Hazard]:
         raise ValueError(failed(given.model, "audit", error)) from None
     graph, probes = _traced(given, noted, given.arrays)
     outputs = list(graph.trace.wrapped.outputs)
+    losses, targets = given.losses(len(outputs)), given.targets(len(outputs))
     with contextlib.closing(probes):
-        yield from constant_hazards(graph)
-        yield from output_hazards(graph, probes, outputs, given.losses(len(outputs)), given.targets(len(outputs)))
-        yield from identifier_hazards(graph, probes, given.arrays)
-        yield from reduction_hazards(graph, probes)
-        yield from added_losses(graph, probes)
+        yield from _careful(given, "constants", constant_hazards(graph))
+        yield from _careful(given, "outputs", output_hazards(graph, probes, outputs, losses, targets))
+        yield from _careful(given, "identifiers", identifier_hazards(graph, probes, given.arrays))
+        yield from _careful(given, "reductions", reduction_hazards(graph, probes))
+        yield from _careful(given, "added losses", added_losses(graph, probes))
         if probes:
-            yield from range_hazards(graph, probes, given.arrays, outputs)
-        yield from promoted_hazards(graph, given.model)
-        yield from idle_hazards(graph)
+            yield from _careful(given, "ranges", range_hazards(graph, probes, given.arrays, outputs))
+        yield from _careful(given, "promoted layers", promoted_hazards(graph, given.model))
+        yield from _careful(given, "dimensions", idle_hazards(graph))
     yield from _training(given)
     yield from policy_hazards(given.model, hardware())
+
+
+def _careful(given: Accepted, what: str, found: Iterator[Hazard]) -> Iterator[Hazard]:
+    """One check; graphs hold more than any check foresees, and one that fails must not take the others with it."""
+    try:
+        yield from found
+    except Exception as error:
+        given.not_checked.append(f"{what}: the check failed ({first_line(error)}).")
 
 
 def _training(given: Accepted) -> Iterator[Hazard]:
@@ -98,9 +107,10 @@ def _training(given: Accepted) -> Iterator[Hazard]:
         if noted is not None:
             graph, probes = _traced(given, noted, given.step_arrays)
             with contextlib.closing(probes):
-                by_hand = scaled_by_hand(graph, probes)
-                yield from step_hazards(graph, probes, given.model)
-                yield from _of_the_step(graph, probes)
+                by_hand = bool(probes) and scaled_by_hand(graph, probes)
+                if probes:
+                    yield from _careful(given, "gradients", step_hazards(graph, probes, given.model))
+                yield from _careful(given, "the step", _of_the_step(graph, probes))
             optimizers = [applied.optimizer for applied in noted.applied] or optimizers
     for optimizer in {id(o): o for o in optimizers if o is not None}.values():
         yield from optimizer_hazards(optimizer, given.model, by_hand)
@@ -115,7 +125,12 @@ def _of_the_step(graph: Graph, probes: Probes) -> Iterator[Hazard]:
 def _traced(given: Accepted, noted: Trace, arrays: list[Any] | None) -> tuple[Graph, Probes]:
     graph = Graph(noted, given.model)
     probes = Probes(graph, arrays)
-    probes.look()
+    try:
+        probes.look()
+    except Exception as error:  # such as an index beyond a table
+        probes.close()
+        given.not_checked.append(f"values: the sample cannot be run ({first_line(error)}).")
+        probes = Probes(graph, None)
     return graph, probes
 
 

@@ -12,6 +12,7 @@ from ampcourse.amp.auditing.accepted import Accepted
 from ampcourse.amp.auditing.tracing import Trace, trace
 
 _LIBRARIES = ("keras", "keras_hub")
+_NOISE = ("in user code", "File ", "Arguments received", "Graph execution error", "Detected at node")
 
 
 def step_of(given: Accepted) -> tuple[Callable, bool] | None:
@@ -62,7 +63,7 @@ def trace_step(given: Accepted, step: Callable, asked: bool) -> Trace | None:
             return trace(call, specs, given.model, until_applied=not asked)
         except Exception as error:  # whatever the user's code raises
             trouble = trouble or error
-    said = _first_line(trouble)
+    said = first_line(trouble)
     if asked:
         raise ValueError(f"audit cannot trace the step: {said}.") from None
     given.not_checked.append(f"train_step of {given.model.name!r}: it cannot be traced ({said}).")
@@ -92,7 +93,8 @@ def _with_autograph(function: Callable) -> Callable:
     return lambda *args: tf.autograph.to_graph(function)(*args)
 
 
-def _first_line(error: Exception | None) -> str:
+def first_line(error: Exception | None) -> str:
+    """An error in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("in user code", "File ", "Arguments received"))]
+    told = [line for line in lines if not line.startswith(_NOISE)]
     return f"{type(error).__name__}: {(told or lines or ['no message'])[0].rstrip('.:')[:300]}"
