@@ -222,6 +222,28 @@ def test_a_loop_of_ones_own(how: str) -> None:
     assert not monitor.should_stop
 
 
+def test_keras_2_and_plain_variables() -> None:
+    import tf_keras
+
+    scaler = tf_keras.mixed_precision.LossScaleOptimizer(tf_keras.optimizers.SGD())
+    weight, monitor = tf.Variable(tf.ones([3, 1])), GradientMonitor()
+    monitor.attach(scaler, [weight])
+
+    @tf.function
+    def step(x: tf.Tensor) -> None:
+        with tf.GradientTape() as tape:
+            loss = scaler.get_scaled_loss(tf.reduce_mean((x @ weight) ** 2))
+        gradients = tape.gradient(loss, [weight])
+        monitor.record(gradients)
+        scaler.apply_gradients(zip(scaler.get_unscaled_gradients(gradients), [weight], strict=True))
+
+    for i in range(5):
+        step(tf.constant(np.full((2, 3), np.inf if i == 2 else 1.0, np.float32)))
+    assert monitor.summary()["skipped"] == monitor.summary()["nonfinite_steps"] == 1
+    assert monitor.summary()["scale"] == 2.0**14
+    np.testing.assert_array_equal(np.flatnonzero(monitor.history["skipped"]), [2])
+
+
 def test_underflow_is_told_and_scaling_mends_it() -> None:
     verdicts = {}
     for scaled in (False, True):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ampcourse.amp.health.watched import Counters, Watched, key
+from ampcourse.amp.health.watched import Counters, Watched, key, tensorflow_variable
 
 WIDTH = 256
 KEEP = 1024
@@ -166,7 +166,7 @@ class Recorder:
         """Whether the step before this one moved weights; sums of squares of movement and weight, elements unmoved."""
         parts = []
         for variable, stride in zip(self.variables, self._strides, strict=True):
-            flat = tf.reshape(tf.convert_to_tensor(getattr(variable, "value", variable)), [-1])
+            flat = tf.reshape(tf.convert_to_tensor(tensorflow_variable(variable)), [-1])
             parts.append(tf.cast(flat[::stride] if stride > 1 else flat, tf.float32))
         now, owners = _lay(parts, self._sizes)
         change = now - self.sample

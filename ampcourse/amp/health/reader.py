@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ampcourse.amp.health.device import KEEP, PER_VARIABLE, ROW, TOTALS
 from ampcourse.amp.health.facts import Facts
-from ampcourse.amp.health.watched import dtype_of, is_float
+from ampcourse.amp.health.watched import dtype_of, is_float, tensorflow_variable
 
 MOVEMENT = ("update_ratio", "unmoved")
 
@@ -128,6 +128,6 @@ def _finite(variables: list[Any]) -> tf.Tensor:
     checks = [tf.constant(True)]
     for variable in variables:
         if is_float(dtype_of(variable)):
-            value = tf.convert_to_tensor(getattr(variable, "value", variable))
+            value = tf.convert_to_tensor(tensorflow_variable(variable))
             checks.append(tf.reduce_all(tf.math.is_finite(value)))
     return tf.reduce_all(tf.stack(checks))

@@ -113,9 +113,15 @@ def dtype_of(variable: Any) -> str:
     return dtype if isinstance(dtype, str) else dtype.name
 
 
+def tensorflow_variable(variable: Any) -> Any:
+    """The TensorFlow variable in a Keras 3 variable, or what was given: there `value` is a method."""
+    inner = getattr(variable, "value", variable)
+    return variable if callable(inner) else inner
+
+
 def key(variable: Any) -> int:
     """What a Keras variable and the TensorFlow variable in it have in common."""
-    return id(getattr(variable, "value", variable) if not callable(getattr(variable, "value", None)) else variable)
+    return id(tensorflow_variable(variable))
 
 
 def _owners(source: Any) -> dict[int, tuple[str, str]]:
@@ -167,7 +173,7 @@ class Counters:
         total = tf.constant(self.fixed, tf.float32)
         for scaler in self.scalers:
             one = scaler.dynamic_scale if hasattr(scaler, "dynamic_scale") else scaler.loss_scale
-            total *= tf.cast(tf.convert_to_tensor(getattr(one, "value", one)), tf.float32)
+            total *= tf.cast(tf.convert_to_tensor(tensorflow_variable(one)), tf.float32)
         return total
 
     def applied(self) -> Any:
@@ -176,4 +182,4 @@ class Counters:
 
         count = getattr(self.inner, "_iterations", None)
         count = self.inner.iterations if count is None else count
-        return tf.cast(tf.convert_to_tensor(getattr(count, "value", count)), tf.int64)
+        return tf.cast(tf.convert_to_tensor(tensorflow_variable(count)), tf.int64)
