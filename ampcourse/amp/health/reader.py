@@ -37,13 +37,14 @@ class Reader:
         means = local(recorder.means)
         weights, state = self._finite().numpy()
         history = self._rows.columns()
-        history["skipped"] = history["skipped"] > 0
+        counters = recorder.counters
+        history["skipped"] = history["nonfinite" if counters.counts_skips else "skipped"] > 0
         history["step"] = history["step"].astype(np.int64)
         del history["iterations"]
-        counters = recorder.counters
+        skipped = totals["steps"] - (applied - self.start)
         return Facts(
             **{name: totals[name] for name in ("steps", "nonfinite_steps", "nan_steps", "streak", "clean", "longest")},
-            skipped=max(totals["steps"] - (applied - self.start), 0),
+            skipped=totals["nonfinite_steps"] if counters.counts_skips else max(skipped, 0),
             halted=bool(totals["halted"]),
             scale=float(counters.scale()),
             dynamic=counters.dynamic,

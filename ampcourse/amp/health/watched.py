@@ -162,6 +162,11 @@ class Counters:
         return self.dynamic or self.fixed != 1.0
 
     @property
+    def counts_skips(self) -> bool:
+        """Whether `iterations` goes on at a skipped step, as in tf_keras: then skipped is what was not finite."""
+        return self.dynamic and not hasattr(self.scalers[0], "dynamic_scale")
+
+    @property
     def growth_steps(self) -> int:
         """Good steps after which the scale doubles."""
         return int(getattr(self.scalers[0], "dynamic_growth_steps", 2000) or 2000) if self.scalers else 0
