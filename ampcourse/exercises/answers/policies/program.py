@@ -177,6 +177,7 @@ what_keras_does = Exercise(
         '"wrapped" is True; "auto_scale_loss=False" is False; "plain" is True if the model\'s own policy is '
         "mixed_float16.",
     ),
+    trains=True,  # it does not, but a program cut short is no program: inputs must not be made smaller
     asks_for=("ampcourse.amp.dtype_table", "ampcourse.amp.audit"),
     insight="Set the policy first, then make layers and model, and nothing surprising happens. Layers that compute in "
     "float16 inside a float32 model train without loss scaling, and nobody tells you.",
