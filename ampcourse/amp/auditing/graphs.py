@@ -12,7 +12,16 @@ import numpy as np
 from ampcourse.amp.auditing.tracing import Trace
 
 _OURS = str(Path(__file__).parent)
-_LIBRARIES = ("/tensorflow/", "/keras/", "/keras_hub/", "/autograph/", "/site-packages/", "<frozen", "/lib/python")
+_LIBRARIES = (
+    "/tensorflow/",
+    "/keras/",
+    "/keras_hub/",
+    "/autograph/",
+    "__autograph_generated",
+    "/site-packages/",
+    "<frozen",
+    "/lib/python",
+)
 # What hands every number on as it is, or leaves some out.
 MOVES = frozenset(
     ("Identity", "IdentityN", "StopGradient", "PreventGradient", "EnsureShape", "PlaceholderWithDefault")

@@ -252,13 +252,13 @@ class _Watcher:
             if not self.mine() or tf.executing_eagerly():
                 return original(function, *args, **kwargs)
             plain, applied = function.python_function, len(self.noted.applied)
-            try:
-                if getattr(function, "_autograph", True):
-                    plain = tf.autograph.to_graph(plain)
-                return plain(*args, **kwargs)
-            except Exception:  # such as making variables, which only a tf.function may
-                del self.noted.applied[applied:]
-                return original(function, *args, **kwargs)
+            # As plain Python first: autograph hides where an operation was written.
+            for convert in (lambda f: f, tf.autograph.to_graph):
+                try:
+                    return convert(plain)(*args, **kwargs)
+                except Exception:  # a branch on a tensor, or variables, which only a tf.function may make
+                    del self.noted.applied[applied:]
+            return original(function, *args, **kwargs)
 
         return __call__
 
