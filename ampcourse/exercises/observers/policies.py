@@ -46,7 +46,7 @@ def built_under(build: Callable, policy: str, sizes: tuple, surrounding: str, x:
         wrapped = type(model.optimizer).__name__ == "LossScaleOptimizer"
         model.set_weights([np.reshape(w, v.shape) for w, v in zip(weights, model.weights, strict=True)])
         answer = model(x)
-    p = np.asarray(keras.ops.convert_to_numpy(keras.ops.cast(answer, "float64")))
+    p = _as_float64(answer, (len(x), sizes[-1]))
     layers = [x for x in model.layers if x.weights]
     return {
         "global policy afterwards": left,
@@ -63,12 +63,20 @@ def built_under(build: Callable, policy: str, sizes: tuple, surrounding: str, x:
 def softmax_in(answer: Callable, dtype: str, scores: Any, mask: Any) -> dict[str, Any]:
     """What a masked softmax makes of scores in a given dtype: the dtype of the result, its values and its row sums."""
     import keras
-    import numpy as np
     import tensorflow as tf
 
     p = answer(tf.cast(tf.constant(scores), dtype), tf.constant(mask))
-    values = keras.ops.convert_to_numpy(keras.ops.cast(p, "float64")).astype(np.float64)
-    return {"dtype": keras.backend.standardize_dtype(p.dtype), "values": values}
+    return {"dtype": keras.backend.standardize_dtype(p.dtype), "values": _as_float64(p, scores.shape)}
+
+
+def _as_float64(x: Any, shape: tuple) -> Any:
+    """The values, if they have the shape that was asked for: what has another may be huge."""
+    import keras
+    import numpy as np
+
+    if tuple(x.shape) != tuple(shape):
+        raise ValueError(f"a result of shape {tuple(shape)} is asked for, not {tuple(x.shape)}")
+    return keras.ops.convert_to_numpy(keras.ops.cast(x, "float64")).astype(np.float64)
 
 
 def layer_under(make: Callable, policy: str, epsilon: float, gain: Any, x: Any) -> dict[str, Any]:
@@ -83,7 +91,7 @@ def layer_under(make: Callable, policy: str, epsilon: float, gain: Any, x: Any) 
         layer.set_weights([np.asarray(gain)])
         result = layer(tf.constant(x))
         variables = [keras.backend.standardize_dtype(v.dtype) for v in layer.weights]
-        values = keras.ops.convert_to_numpy(keras.ops.cast(result, "float64")).astype(np.float64)
+        values = _as_float64(result, x.shape)
         facts = {
             "output dtype": keras.backend.standardize_dtype(result.dtype),
             "variable dtypes": variables,
