@@ -36,6 +36,7 @@ COMMANDS = {
     "nbgrader autograde 01_fp16_range": ("daily", 0),
     "nbgrader generate_feedback 01_fp16_range": ("daily", 0),
     "nbgrader export --to grades.csv": ("daily", 0),
+    '.venv/bin/python -c "from ampcourse.amp import hardware; print(hardware())"': ("daily", 0),
     ".venv/bin/ampcourse run 01_fp16_range --out results-of-01": ("daily", 0),
     ".venv/bin/ampcourse run --fresh": ("full", 0),
     ".venv/bin/papermill notebooks/source/01_fp16_range/01_fp16_range.ipynb executed.ipynb -p profile cpu -p seed 0": (
@@ -150,6 +151,11 @@ def test_reproducer(copy: Path, borrowed: dict[str, str]) -> None:
     assert (copy / "results-of-01" / "index.html").is_file()
     (papermill,) = [block for block in BLOCKS if "papermill" in block[0]]
     run_block(copy, papermill, ("daily",), borrowed, 300)
+
+
+def test_somebody_with_a_model_of_their_own(copy: Path, borrowed: dict[str, str]) -> None:
+    (block,) = [block for block in BLOCKS if "hardware()" in block[0]]
+    run_block(copy, block, ("daily",), borrowed, 300)
 
 
 @pytest.mark.full
