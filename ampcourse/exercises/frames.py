@@ -130,7 +130,8 @@ def _steps(error: BaseException, observer: Any) -> list[Step]:
         for info in reversed(rewritten.translated_stack):
             module = info.filename.partition("-packages/")[2].replace("/", ".")
             raises = str(info.code).strip().startswith("raise ")
-            steps.append(Step(info.filename, info.function_name, info.lineno, str(info.code), module, raises))
+            name = info.function_name or "<lambda>"  # TensorFlow has no name for a lambda
+            steps.append(Step(info.filename, name, info.lineno, str(info.code), module, raises))
     return steps
 
 

@@ -237,6 +237,12 @@ class TestRaised:
         assert "tf.matmul(x[None, :], tf.zeros((5, 5), x.dtype))" in found.frames[0]
         assert found.inside == "tensorflow"
 
+    def test_a_lambda_made_into_a_graph(self) -> None:
+        tf = pytest.importorskip("tensorflow")
+        found = fault(tf.function(lambda x: x + missing))  # noqa: F821
+        assert found.type == "NameError"
+        assert [frame.partition(",")[0] for frame in found.frames] == ["<lambda>"]
+
     def test_an_error_inside_a_layer_is_the_layers_own(self) -> None:
         keras = pytest.importorskip("keras")
 

@@ -16,10 +16,11 @@ def rewrite_and_sum(energy: Callable, x: Any, w: Any) -> dict[str, Any]:
     function = tf.function(energy).get_concrete_function(*specs)
     graph = _rewritten(function)
     products = {tf.dtypes.as_dtype(n.attr["T"].type).name for n in graph.node if n.op in _PRODUCTS}
-    (value,) = _runner(graph, function)(tf.constant(x), tf.constant(w))
+    outputs = _runner(graph, function)(tf.constant(x), tf.constant(w))
+    value = outputs[0] if len(outputs) == 1 else [output.numpy() for output in outputs] or None
     return {
-        "value": float(value),
-        "dtype of the value": value.dtype.name,
+        "value": value,
+        "dtype of the value": getattr(getattr(value, "dtype", None), "name", ""),
         "x @ w is in float16": "float16" in products,
     }
 

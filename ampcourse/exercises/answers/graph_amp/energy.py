@@ -131,6 +131,14 @@ energy = Exercise(
             "inputs; keep only the squares out of float16.",
         ),
         Mistake(_mean, "You return the mean of the squares. The sum is asked for."),
+        Mistake(
+            lambda x, w: 0.5 * _right(x, w),
+            "Half of the right sum: tf.nn.l2_loss halves the sum of the squares. Double it.",
+        ),
+        Mistake(
+            lambda x, w: _no_square(x, w) ** 2,
+            "You square the sum. The sum of the squares is asked for: first square, then add.",
+        ),
         Mistake(_no_square, "You sum the products without squaring them."),
         Mistake(_norm, "You take the square root of the sum: that is the norm, not its square."),
         Mistake(_by_rows, "You return the sum of the first row. Sum over all rows and columns."),

@@ -171,6 +171,20 @@ def _in_matrices(kinds: Kinds, inputs: Edges) -> np.ndarray:
     return closure(painted, reads | reads.T, (kind == "clear") & ~covered)
 
 
+def _one_pass(covers: bool) -> Callable[[Kinds, Edges], list[bool]]:
+    """Once through the list, with no look ahead."""
+
+    def paint(kinds: Kinds, inputs: Edges) -> list[bool]:
+        covered, painted = [], []
+        for kind, sources in zip(kinds, inputs, strict=True):
+            passes = kind in PASSES
+            covered.append(covers and (kind == "deny" or (passes and any(covered[a] for a in sources))))
+            painted.append(kind == "allow" or (passes and not covered[-1] and any(painted[a] for a in sources)))
+        return painted
+
+    return paint
+
+
 paint = Exercise(
     id="graph_amp.paint",
     inputs=_inputs,
@@ -187,6 +201,17 @@ paint = Exercise(
             lambda kinds, inputs: [kind not in ("deny", "none") for kind in kinds],
             "You rewrite everything but deny operations and those on no list. Infer and clear operations need a "
             "reason: a place between, behind or beside float16.",
+        ),
+        Mistake(
+            _one_pass(covers=True),
+            "You go through the list once and hand float16 on from each operation to its readers. That is not enough: "
+            "rules 3 and 5 also look at what comes behind, and an infer operation behind a clear one may stay in "
+            "float32. Do the rules one after the other, each for the whole graph.",
+        ),
+        Mistake(
+            _one_pass(covers=False),
+            "You go through the list once, hand float16 on from each operation to its readers, and leave out the deny "
+            "paint (rule 2). Do the rules one after the other, each for the whole graph.",
         ),
         Mistake(
             _paint(cover=lambda kinds, inputs: _of(kinds, "deny")),

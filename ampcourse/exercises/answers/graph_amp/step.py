@@ -26,7 +26,9 @@ def _inputs(rng: np.random.Generator) -> Inputs:
         return (rng.normal(size=(4096, 3)) * 0.1).astype(np.float32), y.astype(np.float32)
 
     good = [batch(1.0, 1.0) for _ in range(4)]
-    good.insert(int(rng.integers(1, 3)), batch(50.0, 1.0))  # overflows with the loss scale only
+    x, y = batch(1.0, 1.0)
+    y[:, int(rng.integers(2))] *= np.float32(6000.0)  # overflows with the loss scale only, and in one column only
+    good.insert(int(rng.integers(1, 3)), (x, y))
     return {
         "small gradients": (np.zeros((3, 2), np.float32), [tiny() for _ in range(3)], 2.0**15),
         "ordinary gradients": (
@@ -109,6 +111,13 @@ def _scales_afterwards(w: Any, x: Any, y: Any, loss_scale: float) -> None:
     _apply_finite(w, _in_float64(g, loss_scale))
 
 
+def _times_zero(w: Any, x: Any, y: Any, loss_scale: float) -> None:
+    import tensorflow as tf
+
+    g = _in_float64(_gradient(w, x, y, loss_scale), loss_scale)
+    w.assign_sub(LEARNING_RATE * tf.cast(tf.reduce_all(tf.math.is_finite(g)), tf.float32) * g)
+
+
 def _apply_finite(w: Any, g: Any) -> None:
     import tensorflow as tf
 
@@ -147,9 +156,20 @@ rewritten_step = Exercise(
             "You apply the step although a gradient is not finite: all weights are lost. Skip it.",
         ),
         Mistake(
+            _step(replace=True),
+            "You set only those entries to 0 that are not finite, and apply the others. Skip the whole update if any "
+            "entry of the gradient is not finite: tf.reduce_all.",
+        ),
+        Mistake(
+            _times_zero,
+            "You multiply by 0 to skip, but infinity times 0 is NaN, and NaN times 0 too: all weights are lost. Choose "
+            "with `if`, tf.cond or tf.where.",
+        ),
+        Mistake(
             _scales_afterwards,
-            "You multiply the gradient, not the loss: what backpropagation has flushed stays 0. Multiply the loss "
-            "inside the tape.",
+            "Small gradients are lost, every one. Either you multiply the gradient and not the loss, and what "
+            "backpropagation has flushed stays 0; or you multiply by the learning rate and divide by the loss scale "
+            "in float16, where the result is flushed. Let rewritten_graph show you in which dtype they run.",
         ),
         Mistake(
             lambda w, x, y, loss_scale: None,
