@@ -24,6 +24,8 @@ def count_traces(answer: Callable, calls: list[tuple]) -> dict[str, Any]:
 
     with _traced():
         compiled = answer(fn)
+        if not callable(compiled):
+            raise TypeError(f"a function has to be returned, and {str(compiled)[:40]} was")
         results = [np.asarray(compiled(tf.constant(x), rate), "float32") for x, rate in calls]
     return {"times traced": len(runs), "results": np.concatenate(results)}
 
@@ -38,6 +40,8 @@ def both_ways(answer: Callable, x: Any) -> dict[str, Any]:
         eager, compiled = answer(given), _compiled(answer)(given)
     facts = {}
     for name, result in (("op by op", eager), ("compiled", compiled)):
+        if result is None:
+            return {"op by op": None}
         result = tf.convert_to_tensor(result)
         facts[name] = np.asarray(tf.cast(result, tf.float32))
         facts[f"{name}, dtype"] = result.dtype.name

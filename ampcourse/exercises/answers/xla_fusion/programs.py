@@ -99,6 +99,11 @@ count_programs = Exercise(
             "You look at the batch size only. A new dtype or a new Python number is a new program as well.",
         ),
         Mistake(
+            lambda calls, any_batch: (1, _counts()(calls, any_batch)[1]),
+            "You let one trace serve everything. Without a signature each new shape, dtype or Python number is traced "
+            "anew; only None in a signature leaves something open.",
+        ),
+        Mistake(
             _counts(signature=lambda calls: (1, 1)),
             "Under the signature there is one trace, but XLA needs sizes: it compiles that trace once for each batch "
             "size.",

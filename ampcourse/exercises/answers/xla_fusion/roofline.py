@@ -103,6 +103,14 @@ least_time = Exercise(
             "You look at the memory alone. A product of large matrices waits for the arithmetic units.",
         ),
         Mistake(
+            lambda *row: _least()(*row)[::-1],
+            "The right two numbers, the wrong way round: first the intensity, then the seconds.",
+        ),
+        Mistake(
+            lambda *row: (_least()(*row)[0], 1e3 * _least()(*row)[1]),
+            "Your time is in milliseconds. Return seconds.",
+        ),
+        Mistake(
             _least(invert=True),
             "Upside down: arithmetic intensity is operations for each byte, not bytes for each operation.",
         ),

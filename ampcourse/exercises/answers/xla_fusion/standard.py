@@ -21,8 +21,9 @@ def _inputs(rng: np.random.Generator) -> Inputs:
         noise = rng.normal(size=(count, 256)) * np.reshape(spreads, (count, 1)) + np.reshape(middles, (count, 1))
         return np.clip(noise, -65504, 65504).astype(np.float16)
 
-    ordinary = rows(rng.uniform(-2, 2, 3), rng.uniform(0.5, 3, 3))
-    ordinary[rng.integers(3)] = rng.uniform(-5, 5)
+    ordinary = rows(rng.uniform(-2, 2, 3), [rng.uniform(0.5, 3), rng.uniform(0.04, 0.06), 1.0])
+    ordinary[2] = rng.uniform(-5, 5)
+    ordinary = rng.permutation(ordinary)
     return {
         "ordinary rows, one of them flat": (ordinary,),
         "rows of large numbers": (rows(rng.choice([-1, 1], 3) * rng.uniform(2e4, 4e4, 3), rng.uniform(1e3, 4e3, 3)),),
@@ -50,6 +51,22 @@ def _standardise(
             variance = tf.reduce_mean(tf.square(wide - mean), axis=1, keepdims=True)
         result = (wide - mean) / tf.sqrt(variance + epsilon)
         return tf.cast(result, out) if out else result
+
+    return standardise
+
+
+def _over(
+    axis: int | None = 1, less_mean: bool = True, by: Callable[[Any], Any] = lambda v: (v + EPSILON) ** 0.5
+) -> Callable[[Any], Any]:
+    """In float32, over another axis, without subtracting, or divided by something else."""
+
+    def standardise(x: Any) -> Any:
+        import tensorflow as tf
+
+        wide = tf.cast(x, tf.float32)
+        apart = wide - tf.reduce_mean(wide, axis=axis, keepdims=True)
+        variance = tf.reduce_mean(tf.square(apart), axis=axis, keepdims=True)
+        return tf.cast((apart if less_mean else wide) / by(variance), tf.float16)
 
     return standardise
 
@@ -94,7 +111,8 @@ standardise = Exercise(
         ),
         Mistake(
             _standardise(square_in="float16"),
-            "You take the mean in float32 but square in float16: whatever is further than 255 from the mean overflows.",
+            "Your mean is right, but the variance is a float16 number (squared there, or cast to it, as tf.nn.moments "
+            "does): it overflows where numbers are further than 255 from the mean. Cast x to float32 first.",
         ),
         Mistake(
             _standardise("bfloat16", "bfloat16"),
@@ -109,6 +127,17 @@ standardise = Exercise(
             _standardise(epsilon=0.0),
             "A flat row has the variance 0, and 0 / 0 is NaN: add 1e-3 to the variance.",
         ),
+        Mistake(
+            _over(by=lambda v: v + EPSILON),
+            "You divide by the variance. The standard deviation is its square root.",
+        ),
+        Mistake(
+            _over(by=lambda v: v**0.5 + EPSILON),
+            "You add 1e-3 to the standard deviation. It belongs to the variance, under the root.",
+        ),
+        Mistake(_over(less_mean=False), "You divide, but do not subtract the mean."),
+        Mistake(_over(axis=None), "You take one mean and one variance of all rows together. Each row has its own."),
+        Mistake(_over(axis=0), "You take the means down the columns. Each *row* has its own: axis=1, keepdims=True."),
         Mistake(
             _standardise(by_squares=True),
             "Mean of squares less square of the mean: where numbers are large and close together, float32 cancels most "
