@@ -11,7 +11,7 @@ import numpy as np
 
 from ampcourse.amp.health import judge, logs, rescue, watched
 from ampcourse.amp.health.facts import Facts
-from ampcourse.amp.health.hook import FitHook
+from ampcourse.amp.health.hook import FitHook, build
 from ampcourse.amp.health.live import Live
 from ampcourse.amp.health.table import VariableTable, variable_table
 
@@ -40,7 +40,8 @@ class GradientMonitor(keras.callbacks.Callback):
       reach the optimizer as float32, but the kernels' hold values that were rounded to the compute dtype on the way,
       so whatever was flushed is already an exact zero, like a gradient that is zero by right (an inactive ReLU).
       Where a gradient was computed in float32 after all, as inside a normalization, what would round to zero counts:
-      at most 2**-25 for float16. For float32 and bfloat16 only exact zeros count.
+      at most 2**-25 for float16. For float32 and bfloat16 only exact zeros count. So this is an upper bound: in a
+      healthy network with ReLUs it is often more than one half.
     - subnormal: the fraction that is not zero but below the least normal number of the compute dtype (2**-14 for
       float16): such values have lost part of their significand, and nothing but underflow makes many of them.
       A verdict of "underflowing" needs most of a kernel's non-zero gradients to be subnormal, or the whole of it zero.
@@ -94,6 +95,7 @@ class GradientMonitor(keras.callbacks.Callback):
         self._rescue: rescue.Rescue | None = None
         self._fit_model: Any = None
         self._calls = 0
+        self._interrupted = False  # whether something else took the train function while fit ran
         self._said: set[str] = set()
         self._ended: tuple[str, list[str]] | None = None  # what stopped the run, before weights were put back
 
@@ -128,11 +130,7 @@ class GradientMonitor(keras.callbacks.Callback):
         """
         if self._recorder is None:
             raise ValueError("Call monitor.attach(optimizer, model) once before the first monitor.record(gradients).")
-        given = list(gradients) if isinstance(gradients, Sequence) else None
-        if given is None:
-            raise ValueError(f"monitor.record needs the list of gradients, not {type(gradients).__name__}.")
-        self._check(given)
-        self._recorder.record(given)
+        self._recorder.record(watched.check_gradients(gradients, self._recorder.watched))
 
     @property
     def should_stop(self) -> bool:
@@ -164,7 +162,7 @@ class GradientMonitor(keras.callbacks.Callback):
     def says(self) -> list[str]:
         """The reasons for the verdict as sentences, the most important first."""
         facts = self._facts()
-        if not facts.steps and self._fit_model is not None:
+        if not facts.steps and self._calls:
             return [
                 "No step was recorded: the model's train_step does not call apply or apply_gradients of "
                 "model.optimizer. Watch the optimizer that it does call with monitor.attach and monitor.record."
@@ -172,6 +170,11 @@ class GradientMonitor(keras.callbacks.Callback):
         said = list(self._judge(facts)[1])
         if self._reader and self._reader.lost:
             said.append(f"The history lacks {self._reader.lost:,} steps, which nobody asked for in time.")
+        if self._interrupted:
+            said.append(
+                "While fit ran, compile, fit or train_on_batch of the same model was called: from there to the end of "
+                "that epoch nothing was watched, and after compile the count starts again."
+            )
         return said
 
     @property
@@ -208,21 +211,25 @@ class GradientMonitor(keras.callbacks.Callback):
         model, optimizer = self.model, self.model.optimizer
         if self._fit_model is not None and self._fit_model is not model:
             raise ValueError("This GradientMonitor already watches another model: make one monitor for each model.")
-        _check_trainable_in_fit(model, optimizer)
-        if not optimizer.built:
-            optimizer.build(model.trainable_variables)
-        if self._hook is None or not self._recorder.watches(optimizer, model.trainable_variables):
-            self._attach(optimizer, model)
-            self._hook = FitHook(model, self._step, self._after_step)
-            if self._log:
-                self._log.restart()
-        self._recorder.go_on()
+        if optimizer is None:
+            raise ValueError("The model has no optimizer: compile it with one before fit.")
+        if model.built and not model.trainable_variables:
+            raise ValueError("The model has no trainable variables, so there is nothing to watch.")
         self._fit_model = model
-        everything = self._save is not None or (self.stop and self._recorder.replicas > 1)
-        self._rescue = rescue.Rescue(model, self._save, everything)
-        self._rescue.keep(force=True)
-        self._calls, self._ended = 0, None
-        self._hook.install()
+        self._calls, self._ended, self._rescue = 0, None, None
+        if model.built:
+            self._begin()
+            self._hook.install()
+        else:
+            self._hook = FitHook(model, self._step, self._after_step)
+            self._hook.install(self._begin)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Keras calls it: after a callback has compiled or trained the model, watch from here on."""
+        if not self._hook.active:
+            self._interrupted = True
+            self._begin()
+            self._hook.install()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Keras calls it."""
@@ -230,9 +237,39 @@ class GradientMonitor(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Any = None) -> None:
         """Keras calls it: leave no trace in the model."""
+        self._interrupted |= not self._hook.active
         self._hook.remove()
         self._look(last=True)
-        self._rescue.write()
+        if self._rescue:
+            self._rescue.write()
+
+    def _begin(self, iterator: Any = None) -> None:
+        """Watch the model of fit; with an iterator it has no weights yet and is built first."""
+        model = self._fit_model
+        if iterator is not None:
+            build(model, iterator)
+        optimizer, variables = model.optimizer, model.trainable_variables
+        if not optimizer.built:
+            optimizer.build(variables)
+        new = self._recorder is None or not self._recorder.watches(optimizer, variables)
+        if new:
+            self._attach(optimizer, model)
+            if self._log:
+                self._log.restart()
+        if iterator is None and (new or self._hook is None):
+            self._hook = FitHook(model, self._step, self._after_step)
+        self._reader.resume()
+        self._recorder.go_on()
+        everything = self._save is not None or (self.stop and self._recorder.replicas > 1)
+        self._rescue = rescue.Rescue(model, self._save, everything)
+        self._rescue.keep(force=True)
+
+    def _implements_train_batch_hooks(self) -> bool:
+        """Asked by the `fit` of tf_keras alone, and first of all."""
+        raise ValueError(
+            "GradientMonitor is a callback of Keras 3, and this model is one of tf_keras (Keras 2): write the loop and "
+            "call monitor.attach and monitor.record."
+        )
 
     def _attach(self, optimizer: Any, source: Any) -> None:
         import tensorflow as tf
@@ -250,25 +287,9 @@ class GradientMonitor(keras.callbacks.Callback):
         counters = watched.Counters(optimizer)
         strategy = getattr(counters.inner, "_distribution_strategy", None) or tf.distribute.get_strategy()
         described = watched.describe(source, variables, counters.scaled)
+        self._own_loop = self._fit_model is None
         self._recorder = Recorder(counters, variables, described, strategy)
         self._reader = Reader(self._recorder, list(getattr(source, "non_trainable_variables", [])))
-
-    def _check(self, gradients: list[Any]) -> None:
-        expected = self._recorder.watched
-        if len(gradients) != len(expected):
-            raise ValueError(
-                f"monitor.record got {len(gradients):,} gradients for {len(expected):,} variables: give one a "
-                "variable, in the order given to monitor.attach, and None where there is none."
-            )
-        if all(gradient is None for gradient in gradients):
-            raise ValueError("All gradients are None: the loss does not depend on any watched variable.")
-        for gradient, variable in zip(gradients, expected, strict=True):
-            shape = getattr(gradient, "shape", None)
-            if gradient is not None and (shape is None or tuple(shape) not in (variable.shape,)):
-                raise ValueError(
-                    f"The gradient for '{variable.name}' has shape {shape}, but the variable {variable.shape}: give "
-                    "the gradients in the order given to monitor.attach."
-                )
 
     def _step(self, apply: Any, gradients: Any, variables: Any) -> Any:
         """One step of fit, as traced: record, then apply unless halted."""
@@ -305,12 +326,16 @@ class GradientMonitor(keras.callbacks.Callback):
         facts = self._facts()
         verdict, says = self._judge(facts)
         if self._log:
-            self._log.write(facts.history, last)
+            try:
+                self._log.write(facts.history, last)
+            except OSError as error:
+                self._log = None
+                print(f"GradientMonitor: the log cannot be written any more ({str(error).splitlines()[0]}).")  # noqa: T201
         if self.live and facts.steps:
             self._live.show(self.picture, last)
         if verdict in ("collapsing", "diverged"):
             self._alarm(verdict, says)
-        elif not facts.streak and facts.weights_finite and facts.state_finite:
+        elif self._rescue and not facts.streak and facts.weights_finite and facts.state_finite:
             self._rescue.keep(force=last)
 
     def _alarm(self, verdict: str, says: list[str]) -> None:
@@ -318,7 +343,8 @@ class GradientMonitor(keras.callbacks.Callback):
         if stopping:
             self._fit_model.stop_training = True
             self._ended = (verdict, says)
-            self._rescue.restore()
+            if self._rescue:
+                self._rescue.restore()
         if self.verbose and (verdict not in self._said or stopping):
             print(f"GradientMonitor: {verdict}. {says[0]}" + (" The run is stopped." if stopping else ""))  # noqa: T201
         self._said.add(verdict)
@@ -327,11 +353,8 @@ class GradientMonitor(keras.callbacks.Callback):
         return self._ended or judge.judge(facts)
 
     def _facts(self) -> Facts:
-        return self._reader.read() if self._reader else Facts()
-
-
-def _check_trainable_in_fit(model: Any, optimizer: Any) -> None:
-    if optimizer is None:
-        raise ValueError("The model has no optimizer: compile it with one before fit.")
-    if not model.trainable_variables:
-        raise ValueError("The model has no trainable variables, so there is nothing to watch.")
+        if not self._reader:
+            return Facts(history={name: np.zeros(0) for name in logs.COLUMNS})
+        facts = self._reader.read()
+        facts.own_loop = self._own_loop
+        return facts

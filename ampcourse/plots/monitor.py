@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, PercentFormatter
 
 from ampcourse.plots.style import PALETTE, Picture, drawn, new_figure, powers_of_two
 from ampcourse.plots.words import percent, power, spell
@@ -44,7 +44,11 @@ def gradient_health(history: Mapping[str, Any], verdict: str = "") -> Picture:
     axes[0].set_title("Gradients, step by step" + (f": {verdict}" if verdict else ""))
     figure.legend(loc="outside lower center", ncols=3)
     named = f", judged {verdict}" if verdict else ""
-    return Picture(figure, f"Gradients of a run of {data['step'].size:,} steps{named}. {' '.join(words)}")
+    return Picture(figure, f"Gradients of a run of {_steps(data['step'].size)}{named}. {' '.join(words)}")
+
+
+def _steps(count: int) -> str:
+    return f"{count:,} step" + ("" if count == 1 else "s")
 
 
 def _checked(history: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -87,7 +91,7 @@ def _draw_scale(axes: Axes, data: dict[str, np.ndarray]) -> str:
     powers_of_two(axes.yaxis, 5)
     return (
         f"The loss scale starts at {power(scale[0])} and ends at {power(scale[-1])}, lowest {power(scale.min())}; "
-        f"{count:,} steps were skipped."
+        f"{_steps(count)} {'was' if count == 1 else 'were'} skipped."
     )
 
 
@@ -98,7 +102,12 @@ def _draw_norm(axes: Axes, data: dict[str, np.ndarray]) -> str:
     alone = drawable & ~np.r_[False, drawable[:-1]] & ~np.r_[drawable[1:], False]
     axes.plot(data["step"][alone], norm[alone], ".", color=PALETTE["green"])
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(numticks=6))
     axes.yaxis.set_minor_locator(NullLocator())
+    if drawable.any():  # two powers of ten in view, or the axis says nothing of its scale
+        low, high = np.floor(np.log10(norm[drawable].min())), np.ceil(np.log10(norm[drawable].max()))
+        if high - low <= 1:
+            axes.set_ylim(0.7 * 10.0**low, 1.4 * 10.0 ** max(high, low + 1))
     axes.set_ylabel("norm, unscaled")
     if bad.any():
         axes.plot(
@@ -110,7 +119,7 @@ def _draw_norm(axes: Axes, data: dict[str, np.ndarray]) -> str:
             transform=axes.get_xaxis_transform(),
             label=f"not finite ({int(bad.sum()):,})",
         )
-    rest = f" Gradients were not finite at {int(bad.sum()):,} steps." if bad.any() else ""
+    rest = f" Gradients were not finite at {_steps(int(bad.sum()))}." if bad.any() else ""
     if not drawable.any():
         return f"No step has a gradient norm above zero.{rest}"
     good = norm[drawable]

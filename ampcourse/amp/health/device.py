@@ -124,7 +124,9 @@ class Recorder:
         sizes = np.zeros(len(gradients), np.float32)
         sizes[dense] = [self.watched[i].size for i in dense]
         for pack in _packs(dense, [w.size for w in self.watched]):
-            flat, rows = _lay([tf.reshape(tf.cast(gradients[i], tf.float32), [-1]) for i in pack], self._all(pack))
+            flat, rows = _lay(
+                [tf.reshape(tf.cast(gradients[i], tf.float32), [self.watched[i].size]) for i in pack], self._all(pack)
+            )
             total += self._sum(flat, np.asarray(pack)[rows], len(gradients))
         sizes = tf.constant(sizes)
         for i, gradient in enumerate(gradients):
@@ -178,6 +180,8 @@ class Recorder:
         padding[:, 2] = [-(-size // WIDTH) * WIDTH - size for size in self._sizes]
         stepped = tf.logical_and(applied > self.before, self.totals[0] > 0)
         stepped = tf.logical_and(stepped, tf.equal(applied % self.counters.accumulates, 0))
+        if self.counters.counts_skips:  # then a skipped step looks like an applied one that moved nothing
+            stepped = tf.logical_and(stepped, tf.equal(self.totals[TOTALS.index("streak")], 0))
         self.sample.assign(now)
         return stepped, summed - padding
 

@@ -23,6 +23,9 @@ class Facts:
         scale: the loss scale for the next step; 1.0 where nothing scales.
         scaled: whether there is a loss scale at all.
         dynamic: whether a loss scaler decides on the scale and skips steps.
+        floored: whether the scale never falls below 1, as in tf_keras.
+        learning_rate: as it is now; None where it cannot be read.
+        own_loop: whether the steps are those of a loop of one's own, which has to scale the loss itself.
         growth_steps: good steps after which the scale doubles; 0 without a scaler.
         weights_finite: whether all watched weights were finite when last looked at.
         state_finite: the same of the model's other variables, such as the statistics of a normalization.
@@ -42,6 +45,9 @@ class Facts:
     scale: float = 1.0
     dynamic: bool = False
     scaled: bool = False
+    floored: bool = False
+    learning_rate: float | None = None
+    own_loop: bool = False
     growth_steps: int = 0
     weights_finite: bool = True
     state_finite: bool = True

@@ -11,6 +11,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+NO_WEIGHTS = (
+    "The model has no weights yet and GradientMonitor cannot build it from the shapes of the data: call the model once "
+    "on a batch before fit."
+)
+
 
 class FitHook:
     """One model whose steps are recorded."""
@@ -25,9 +30,14 @@ class FitHook:
         self._fresh: Any = None
         self._plain: Any = None
         self.active = False
+        self._first: Callable[[Any], None] | None = None
 
-    def install(self) -> None:
-        """The train function that comes next is traced with the recorder; a second `fit` uses the same trace."""
+    def install(self, first: Callable[[Any], None] | None = None) -> None:
+        """The train function that comes next is traced with the recorder; a second `fit` uses the same trace.
+
+        `first` is called with the iterator before the first call: a model without weights is built there.
+        """
+        self._first = first
         if getattr(getattr(self.model, "train_function", None), "__self__", None) is not self and isinstance(
             getattr(getattr(self.model, "train_function", None), "__self__", None), FitHook
         ):
@@ -54,6 +64,9 @@ class FitHook:
         return self.model.make_train_function(*args, **kwargs)
 
     def _run(self, iterator: Any) -> Any:
+        if first := self._first:
+            self._first = None
+            first(iterator)
         with self._patched():
             logs = self._fresh(iterator)
         self.after()
@@ -72,3 +85,24 @@ class FitHook:
             yield
         finally:
             optimizer.__dict__.pop("apply", None)
+
+
+def build(model: Any, iterator: Any) -> None:
+    """Give a model its weights from the shapes of the data, before Keras would while it traces the first step.
+
+    Raises:
+        ValueError: if the model does not say how it is called.
+    """
+    import keras
+
+    try:
+        spec = iterator.element_spec
+        batch = keras.tree.map_structure(lambda s: keras.KerasTensor(s.shape, s.dtype.name), spec)
+        inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        model(inputs)
+    except Exception as error:
+        # A train_step of its own may never call the model, only parts that have their weights already.
+        if not model.trainable_variables or not all(one.built for one in model._flatten_layers(include_self=False)):
+            raise ValueError(NO_WEIGHTS) from error
+    if not model.trainable_variables:
+        raise ValueError("The model has no trainable variables, so there is nothing to watch.")

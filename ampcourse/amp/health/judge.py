@@ -16,6 +16,7 @@ RATE = 0.05  # skipped steps in recent ones; a healthy scaler loses one in `dyna
 WINDOW = 200
 MOSTLY = 0.5
 FEW = 0.2
+UNSCALED = 1e-4  # update over weights and learning rate: a network that learns has about 0.01 and more
 BEFORE_UNDERFLOW = 10  # clean steps before anything is said on underflow
 
 
@@ -75,7 +76,7 @@ def _collapsing(facts: Facts) -> list[str]:
     if not facts.dynamic or not facts.nonfinite_steps:
         return []
     ever_settled = facts.steps > facts.streak
-    left = f"{room(facts):,} more non-finite steps and it is 0.0, after which the next good step makes all weights NaN"
+    left = _left(facts)
     if facts.halted:
         return [
             f"The run was halted at step {facts.steps:,} and a loss scale of {facts.scale:g}, before the falling scale "
@@ -101,6 +102,13 @@ def _collapsing(facts: Facts) -> list[str]:
                 f"it can grow (once in {facts.growth_steps:,} good steps), now {facts.scale:g}; {left}."
             ]
     return []
+
+
+def _left(facts: Facts) -> str:
+    """What comes of it if the scale goes on falling."""
+    if facts.floored:
+        return "at 1.0 it stops, and while this lasts no step is applied"
+    return f"{room(facts):,} more non-finite steps and it is 0.0, after which the next good step makes all weights NaN"
 
 
 def _settled(facts: Facts) -> bool:
@@ -197,16 +205,35 @@ def _notes(facts: Facts) -> list[str]:
             "several replicas Keras looks only at the gradients of the first one; in a loop of your own, see that "
             "monitor.record gets the gradients that optimizer.apply gets, right before it."
         )
+    if _unscaled(facts):
+        ratio = np.nanmax(facts.history["update_ratio"])
+        said.append(
+            f"Updates stayed below {ratio:.1g} of the weights at every step: is the loss scaled "
+            "(optimizer.scale_loss(loss), inside the tape), and are gradients unscaled before they are clipped? A step "
+            f"of unscaled gradients is too short by the loss scale, {facts.scale:g}. If the loss itself is that small, "
+            "nothing is wrong."
+        )
     if not facts.state_finite:
         said.append(
             "Variables that are not trained (such as a normalization's moving statistics) are not finite: a skipped "
             "step still runs the forward pass and updates them, so predictions will not be finite either."
         )
-    if facts.dynamic and facts.skipped == facts.steps and not facts.nonfinite_steps and facts.steps > 1:
+    if facts.skipped == facts.steps and not facts.nonfinite_steps and facts.steps > 1:
         said.append(
             "No step was applied though all gradients are finite: is optimizer.apply called after monitor.record?"
         )
     return said
+
+
+def _unscaled(facts: Facts) -> bool:
+    """Whether a loop of one's own may have left out the scaling, which Keras's `fit` cannot."""
+    ratios = facts.history["update_ratio"]
+    known = ratios[np.isfinite(ratios)]
+    if not (facts.own_loop and facts.dynamic and facts.scale >= 2.0**10 and known.size >= LONG_CLEAN):
+        return False
+    if facts.nonfinite_steps or facts.history["step"][0] != 1 or not facts.learning_rate:
+        return False
+    return 0 < known.max() < UNSCALED * facts.learning_rate
 
 
 _RULES: tuple[tuple[str, Callable[[Facts], list[str]]], ...] = (

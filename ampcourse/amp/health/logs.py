@@ -32,6 +32,8 @@ def open_log(path: Any, every: int) -> Log:
     Raises:
         ValueError: if it cannot be written.
     """
+    if path == "":
+        raise ValueError("log is empty: give a path that ends in .csv, or a folder for TensorBoard.")
     try:
         target = Path(path).expanduser()
     except TypeError:
@@ -39,8 +41,9 @@ def open_log(path: Any, every: int) -> Log:
     kind = CsvLog if target.suffix.lower() == ".csv" else TensorBoardLog
     try:
         return kind(target, every)
-    except OSError as error:
-        raise ValueError(f"The log '{target}' cannot be written: {error.strerror or error}.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"The log '{target}' cannot be written: {reason}.") from None
 
 
 class Log:

@@ -22,6 +22,7 @@ class Reader:
         self.start = int(recorder.counters.applied())
         self.lost = 0
         self._seen = 0
+        self._closed = False  # whether it is known already what became of the last step
         self._rows = Growing((*ROW, "step", "skipped", "iterations"))
         # Concrete at once: TensorFlow warns on stderr when many functions from one place are traced by calling them.
         self._finite = tf.function(
@@ -49,6 +50,8 @@ class Reader:
             scale=float(counters.scale()),
             dynamic=counters.dynamic,
             scaled=counters.scaled,
+            floored=counters.counts_skips,
+            learning_rate=counters.learning_rate,
             growth_steps=counters.growth_steps,
             weights_finite=bool(weights),
             state_finite=bool(state),
@@ -56,6 +59,27 @@ class Reader:
             history=history,
             variables={name: means[:, i] for i, name in enumerate(PER_VARIABLE)},
         )
+
+    def resume(self) -> None:
+        """Steps that the optimizer took since the last one recorded were not watched, and must not be taken for ours.
+
+        Without this they would hide skipped steps, and count as one long update.
+        """
+        recorder = self.recorder
+        if recorder.replicas > 1:  # whose variables cannot be written to from here
+            return
+        totals = dict(zip(TOTALS, local(recorder.totals).tolist(), strict=True))
+        if not totals["steps"]:
+            self.start = int(recorder.counters.applied())
+            return
+        lost = recorder.counters.dynamic and not recorder.counters.counts_skips and totals["streak"] > 0
+        expected = int(local(recorder.before)) + (0 if lost else 1)
+        gap = int(recorder.counters.applied()) - expected
+        if gap > 0:
+            self._take(totals["steps"], expected)
+            self._closed = True
+            self.start += gap
+            recorder.before.assign(recorder.counters.applied())
 
     def _take(self, steps: int, applied: int) -> None:
         """The rows since the last time, as far as the ring still has them."""
@@ -68,6 +92,7 @@ class Reader:
         iterations = local(self.recorder.iterations)[numbers % KEEP]
         # A row tells what the step before it did to the weights, and whether that step was applied.
         self._finish(int(iterations[0]), rows[0] if numbers[0] == self._seen else None)
+        self._closed = False
         skipped = np.append(iterations[1:] == iterations[:-1], False)
         for name in MOVEMENT:
             rows[:, ROW.index(name)] = np.append(rows[1:, ROW.index(name)], np.nan)
@@ -77,7 +102,7 @@ class Reader:
 
     def _finish(self, applied: int, following: np.ndarray | None = None) -> None:
         """What became of the last step known."""
-        if self._rows.size:
+        if self._rows.size and not self._closed:
             self._rows.last["skipped"] = self._rows.last["iterations"] == applied
             for name in MOVEMENT if following is not None else ():
                 self._rows.last[name] = following[ROW.index(name)]

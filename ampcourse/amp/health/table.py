@@ -14,7 +14,7 @@ COLUMNS = (
     "dtype (compute)",
     "non-finite steps",
     "gradient norm",
-    "flushed",
+    "zero (flushed, or by right)",
     "subnormal",
     "update / weight",
     "in unit roundoffs",
@@ -33,7 +33,8 @@ class VariableRow:
         compute: compute dtype of its layer.
         nonfinite_steps: steps in which its gradient held a NaN or an infinity.
         norm: 2-norm of its unscaled gradient, mean over the latest clean steps; NaN if there was none.
-        flushed: fraction of its scaled gradient that is zero in the compute dtype, likewise.
+        flushed: fraction of its scaled gradient that is zero in the compute dtype, likewise: what was flushed, and
+            what is zero by right, as behind an inactive ReLU or for an input of zero.
         subnormal: fraction of its scaled gradient that is subnormal in the compute dtype, likewise.
         update_ratio: 2-norm of a step's change over the 2-norm of the weights, mean over the latest updates.
         roundoffs: `update_ratio` in units of the unit roundoff of `dtype`; below 1 most updates round away.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ampcourse.numerics import get_format
+
+NO_WEIGHTS = (
+    "The model has no weights yet, so there is nothing to watch: call it once on a batch, or give it an Input, before "
+    "monitor.attach."
+)
 
 
 @dataclass(frozen=True)
@@ -68,25 +73,70 @@ def trainable(source: Any) -> list[Any]:
     Raises:
         ValueError: if there are none, or it is neither a model nor a collection of variables.
     """
-    if hasattr(source, "trainable_variables"):
-        if not getattr(source, "built", True):
-            raise ValueError(
-                "The model has no weights yet, so there is nothing to watch: call it once on a batch, or give it an "
-                "Input, before monitor.attach."
-            )
-        found = list(source.trainable_variables)
-        where = "The model has no trainable variables"
+    try:
+        found = getattr(source, "trainable_variables", None)
+    except ValueError:  # tf_keras
+        raise ValueError(NO_WEIGHTS) from None
+    if found is not None:
+        found, where = list(found), "The model has no trainable variables"
     elif isinstance(source, Iterable) and not isinstance(source, str | bytes | dict):
         found, where = list(source), "The list of variables is empty"
     else:
         raise ValueError(
             f"monitor.attach needs a model or a list of variables as its second argument, not {type(source).__name__}."
         )
+    if not found and not getattr(source, "built", True):
+        raise ValueError(NO_WEIGHTS)
     if not found:
         raise ValueError(f"{where}, so there is nothing to watch.")
     if wrong := [v for v in found if not hasattr(v, "assign") or not hasattr(v, "shape")]:
         raise ValueError(f"monitor.attach was given something that is no variable: {type(wrong[0]).__name__}.")
+    if odd := [v for v in found if not is_float(dtype_of(v))]:
+        raise ValueError(
+            f"The variable '{odd[0].name}' is of dtype {dtype_of(odd[0])}, which has no gradients: leave it out of the "
+            "list, or make it not trainable."
+        )
     return found
+
+
+def check_gradients(gradients: Any, expected: list[Watched]) -> list[Any]:
+    """The gradients as a list.
+
+    Raises:
+        ValueError: if they do not fit the variables.
+    """
+    if not isinstance(gradients, Sequence) or isinstance(gradients, str | bytes):
+        raise ValueError(f"monitor.record needs the list of gradients, not {type(gradients).__name__}.")
+    if len(gradients) != len(expected):
+        raise ValueError(
+            f"monitor.record got {len(gradients):,} gradients for {len(expected):,} variables: give one a "
+            "variable, in the order given to monitor.attach, and None where there is none."
+        )
+    if all(gradient is None for gradient in gradients):
+        raise ValueError("All gradients are None: the loss does not depend on any watched variable.")
+    for gradient, variable in zip(gradients, expected, strict=True):
+        if gradient is not None:
+            _check_gradient(gradient, variable)
+    return list(gradients)
+
+
+def _check_gradient(gradient: Any, variable: Watched) -> None:
+    import tensorflow as tf
+
+    if not hasattr(gradient, "shape") or not hasattr(gradient, "dtype"):
+        raise ValueError(
+            f"The gradient for '{variable.name}' is a {type(gradient).__name__}, not a tensor: give the gradients "
+            "alone, as the tape gives them."
+        )
+    if not is_float(dtype := dtype_of(gradient)):
+        raise ValueError(
+            f"The gradient for '{variable.name}' is of dtype {dtype}, but gradients are floating-point numbers."
+        )
+    if not tf.TensorShape(gradient.shape).is_compatible_with(variable.shape):
+        raise ValueError(
+            f"The gradient for '{variable.name}' has shape {tuple(gradient.shape)}, but the variable {variable.shape}: "
+            "give the gradients in the order given to monitor.attach."
+        )
 
 
 def describe(source: Any, variables: list[Any], scaled: bool) -> list[Watched]:
@@ -170,6 +220,14 @@ class Counters:
     def growth_steps(self) -> int:
         """Good steps after which the scale doubles."""
         return int(getattr(self.scalers[0], "dynamic_growth_steps", 2000) or 2000) if self.scalers else 0
+
+    @property
+    def learning_rate(self) -> float | None:
+        """As it is now, None where the optimizer has none that can be read."""
+        try:
+            return float(np.asarray(self.inner.learning_rate))
+        except (AttributeError, TypeError, ValueError, NotImplementedError):
+            return None
 
     def scale(self) -> Any:
         """The scale of this step's gradients, a float32 tensor."""
