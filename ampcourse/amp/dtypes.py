@@ -126,15 +126,20 @@ def dtype_table(model: Any, sample: Any = None, *, training: bool = True) -> Dty
         training: trace what runs in training (the default) or at inference.
 
     Raises:
-        TypeError: if `model` is no Keras 3 model or layer.
+        TypeError: if `model` is no Keras 3 model or layer, or `training` no bool.
         ValueError: if it needs a sample, if the sample does not fit, or if the model cannot be traced here.
     """
-    checked_layer(model, "dtype_table")
-    arguments = call_arguments(model, sample, "dtype_table")
-    try:
-        uses = trace(model, arguments, training)
-    except Exception as error:
-        raise ValueError(failed(model, "dtype_table", error)) from None
+    from ampcourse import quietly
+
+    if not isinstance(training, bool):
+        raise TypeError(f"training is True or False, not {training!r}.")
+    with quietly():  # TensorFlow's first use, and what the model itself prints
+        checked_layer(model, "dtype_table")
+        arguments = call_arguments(model, sample, "dtype_table")
+        try:
+            uses = trace(model, arguments, training)
+        except Exception as error:
+            raise ValueError(failed(model, "dtype_table", error)) from None
     names = _names(uses)
     of_layer: dict[int, list[Use]] = {}
     for use in uses:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import Any
+
+from ampcourse.amp.reasons import essence, is_about_arguments
+
+_EXTENDED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # NumPy calls them void
 
 
 def checked_layer(model: Any, tool: str) -> Any:
@@ -91,14 +94,23 @@ def _spec_of_input(x: Any) -> Any:
 
 
 def _spec_of_sample(x: Any, tool: str) -> Any:
+    import keras
     import numpy as np
     import tensorflow as tf
 
     if isinstance(x, tf.SparseTensor | tf.RaggedTensor):
         return tf.type_spec_from_value(x)
+    if isinstance(x, bool | int | float | complex | str | bytes) and not isinstance(x, np.generic):
+        raise ValueError(
+            f"{tool} cannot use this sample: it holds Python's {type(x).__name__}, but a batch is an array or a "
+            "tensor, as numpy.asarray makes one."
+        )
+    if isinstance(x, keras.KerasTensor):
+        raise ValueError(f"{tool} cannot use this sample: it holds a KerasTensor, which has no values.")
     array = x if tf.is_tensor(x) else np.asarray(x)
-    if getattr(array.dtype, "kind", "f") in "OV" and str(array.dtype) != "bfloat16":
-        raise ValueError(f"{tool} cannot use this sample: it holds a {type(x).__name__}, not numbers of one dtype.")
+    if getattr(array.dtype, "kind", "f") in "OVMm" and str(array.dtype) not in _EXTENDED:
+        what = f"array of {array.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+        raise ValueError(f"{tool} cannot use this sample: it holds a {what}, not numbers of one dtype.")
     shape = tuple(array.shape)
     return tf.TensorSpec((None, *shape[1:]) if shape else shape, tf.as_dtype(array.dtype))
 
@@ -143,8 +155,10 @@ def _call_once(model: Any, sample: Any, tool: str) -> None:
 
 def failed(model: Any, tool: str, error: Exception) -> str:
     """One sentence for a model that cannot be called or traced."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("Exception encountered", "Arguments received", "in user"))]
-    reason = (told or lines or [type(error).__name__])[0].rstrip(".:")[:300]
-    return f"{tool} cannot call {model.name!r} in a graph: {type(error).__name__}: {reason}."
+    says = essence(error)
+    if isinstance(error, TypeError) and is_about_arguments(says):
+        return (
+            f"{tool} calls {model.name!r} with one argument, the sample, and that does not fit ({says}): wrap it in a "
+            "model that takes all of its inputs as one tuple or dict."
+        )
+    return f"{tool} cannot call {model.name!r} in a graph: {type(error).__name__}: {says}."

@@ -37,7 +37,7 @@ def capability(device: str) -> tuple[int, int] | None:
     if isinstance(device, str):
         if device.lower() == "cpu":
             return None
-        if match := re.fullmatch(r"sm_(\d{1,2})(\d)", device.lower()):
+        if match := re.fullmatch(r"sm_([1-9]|1[0-9])([0-9])", device.lower()):
             return int(match[1]), int(match[2])
     raise ValueError(
         f"The device {device!r} is not known: name a compute capability, such as 'sm_60' (P100), 'sm_70' (V100), "

@@ -23,7 +23,11 @@ def runner(graph: Any, function: Any) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         flat = [value for value in tf.nest.flatten(args) if tf.is_tensor(value) or hasattr(value, "__array__")]
         if len(flat) != takes:
-            raise ValueError(f"The graph takes {takes} arrays or tensors, and {len(flat)} were given.")
+            arrays = "1 array or tensor" if takes == 1 else f"{takes} arrays or tensors"
+            raise ValueError(f"The graph takes {arrays}, and {len(flat)} {'was' if len(flat) == 1 else 'were'} given.")
+        for number, (value, t) in enumerate(zip(flat, function.inputs, strict=False), 1):
+            if not t.shape.is_compatible_with(value.shape):
+                raise ValueError(f"Array {number} has the shape {tuple(value.shape)}, and the graph takes {t.shape}.")
         values = [tf.cast(v, t.dtype) for v, t in zip(flat, function.inputs, strict=False)]
         outputs, _ = pruned(*values, *function.captured_inputs)
         return tf.nest.pack_sequence_as(function.structured_outputs, outputs, expand_composites=True)

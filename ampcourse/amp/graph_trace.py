@@ -8,11 +8,14 @@ import re
 import traceback
 from typing import Any
 
+from ampcourse.amp.reasons import essence, is_about_arguments
+
 _LIBRARIES = re.compile(
-    r"[/\\](tensorflow|keras|tf_keras|ampcourse)[/\\]|__autograph_generated_file|<frozen|contextlib"
+    r"[/\\](tensorflow|keras|tf_keras|ampcourse)[/\\]|__autograph_generated_file|<frozen|contextlib|"
+    r"[/\\]lib[/\\]python3[^/\\]*[/\\]\w+\.py"
 )
 _SHAPES = re.compile(r"shape|dimension|rank|incompatible|axes|input tensors", re.IGNORECASE)
-_FRAME = re.compile(r'in user code:|File "|Exception encountered when calling|.*\s\*$|[~^]+$|return |raise ')
+_SYMBOLIC = re.compile(r"symbolic|numpy|__bool__|eager tensor", re.IGNORECASE)
 
 
 def concrete(fn: Any, args: tuple) -> Any:
@@ -145,48 +148,48 @@ def _as_spec(value: Any, tf: Any) -> Any:
 
 
 def _traced(fn: Any, args: tuple, name: str, tf: Any) -> Any:
-    traceable = fn if hasattr(fn, "get_concrete_function") else tf.function(fn)
+    traceable, specs = fn if hasattr(fn, "get_concrete_function") else tf.function(fn), []
+    for number, value in enumerate(args, 1):
+        try:
+            specs += [_spec(value, tf)]
+        except Exception as error:
+            raise ValueError(f"Argument {number} of {name} cannot be used: {essence(error)}.") from None
     try:
-        return traceable.get_concrete_function(*(_spec(value, tf) for value in args))
+        return traceable.get_concrete_function(*specs)
     except Exception as error:
         raise ValueError(_why(error, name, args)) from None
 
 
 def _spec(value: Any, tf: Any) -> Any:
     """Arrays become tensors, so that every array is traced as an input and none as a constant."""
+    if type(value).__name__ == "KerasTensor":
+        raise ValueError("it is a KerasTensor, which has no values: give an array or a tf.TensorSpec")
+    if getattr(getattr(value, "dtype", None), "kind", "f") in "OMm":
+        raise ValueError(f"its dtype is {value.dtype}, which TensorFlow does not know: give numbers of one dtype")
     return tf.convert_to_tensor(value) if hasattr(value, "__array__") and not tf.is_tensor(value) else value
 
 
 def _why(error: Exception, name: str, args: tuple) -> str:
-    says = _last_sentence(error).rstrip(".")
+    says = essence(error)
     if match := re.search(r"Binding inputs to tf.function failed due to `([^`]+)`", str(error)):
         return f"{name} cannot be called with {len(args)} argument{'' if len(args) == 1 else 's'}: {match[1]}."
-    if isinstance(error, ValueError) and args and _SHAPES.search(says):
+    if isinstance(error, TypeError) and is_about_arguments(says):
+        return f"{name} cannot be called with {len(args)} argument{'' if len(args) == 1 else 's'}: {says}."
+    if isinstance(error, ValueError) and any(hasattr(a, "shape") for a in args) and _SHAPES.search(says):
         shapes = " and ".join(_shape(a) for a in args)
         return f"{name} does not accept arguments of {shapes}: {says}."
+    told = f"{name} does not trace into a graph{_where(error)}: {says}."
+    if not _SYMBOLIC.search(says):
+        return told
     return (
-        f"{name} does not trace into a graph{_where(error)}: {says}. Inside a graph tensors have no values "
-        "yet: use TensorFlow's operations instead of .numpy(), NumPy, or Python's `if` on a tensor."
+        f"{told} Inside a graph tensors have no values yet: use TensorFlow's operations instead of .numpy(), NumPy, or "
+        "Python's `if` on a tensor."
     )
 
 
 def _shape(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return f"shape {tuple(shape)}" if shape is not None else f"type {type(value).__name__}"
-
-
-def _last_sentence(error: Exception) -> str:
-    """What the error says, without the chain of frames that AutoGraph and Keras put around it."""
-    kept = []
-    for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines():
-        text = re.sub(r"^\w*(Error|Exception): ", "", line.strip())
-        if text.startswith("Arguments received by"):
-            break
-        if text and not _FRAME.match(text):
-            kept.append((text != line.strip(), text))
-    text = next((text for named, text in kept if named), kept[0][1] if kept else type(error).__name__)
-    text = re.sub(r" for '\{\{node .*?\}\} = .*?(?= with input shapes|$)", "", text)
-    return text if len(text) <= 240 else f"{text[:237]}..."
 
 
 def _where(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from ampcourse.amp.machine_advice import Choice, choose, gains
@@ -105,7 +106,7 @@ def hardware(measure: float = 0.0) -> Hardware:
     Raises:
         ValueError: if `measure` is not a number of seconds from 0 to 600.
     """
-    if isinstance(measure, bool) or not isinstance(measure, int | float) or not 0 <= measure <= MOST_SECONDS:
+    if isinstance(measure, bool) or not isinstance(measure, Real) or not 0 <= measure <= MOST_SECONDS:
         raise ValueError(f"measure is a number of seconds from 0 to {MOST_SECONDS}, such as 4.0, not {measure!r}.")
     from ampcourse import quietly
 

@@ -6,8 +6,10 @@ import contextlib
 import math
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
+from decimal import Decimal
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +17,8 @@ import numpy as np
 
 from ampcourse.amp.paired_interval import judged, studentized_interval
 from ampcourse.amp.paired_report import Comparison, Metrics, Parity
+
+MOST_SEEDS = 1000
 
 
 class RunFailed(ValueError):
@@ -62,11 +66,11 @@ def parity(
     named, seeds = _named_policies(policies), _whole_seeds(seeds)
     _check_fraction(tolerance, "tolerance", "a difference such as 0.005", math.inf)
     _check_fraction(confidence, "confidence", "a fraction such as 0.95", 1)
-    metrics: Metrics = {}
+    done, metrics = _checked_known({} if known is None else known), {}
     runs = [(name, seed) for seed in seeds for name in named]
     for number, (name, seed) in enumerate(runs, 1):
-        if known is not None and (name, seed) in known:
-            metrics[name, seed] = float(known[name, seed])
+        if (name, seed) in done:
+            metrics[name, seed] = done[name, seed]
             continue
         with _shown(f"run {number} of {len(runs)}: {name}, seed {seed}", progress), _set(named[name], seed):
             metrics[name, seed] = _run(train_fn, named[name], name, seed, metrics)
@@ -99,13 +103,38 @@ def _run(train_fn: Callable, policy: Any, name: str, seed: int, metrics: Metrics
         says = " ".join(str(error).split())[:300] or "no message"
         raise RunFailed(f"train_fn({name!r}, {seed}) raised {type(error).__name__}: {says}", metrics) from error
     try:
-        number = np.asarray(returned)
-        if number.size != 1 or number.dtype.kind in "OUSMmcb":
-            raise TypeError
-        return float(number.reshape(()))
+        return _number(returned)
     except Exception:  # whatever NumPy says of an object that it cannot read
         says = "the final metric as one number"
         raise RunFailed(f"train_fn({name!r}, {seed}) returned {_short(returned)}, not {says}.", metrics) from None
+
+
+def _number(returned: Any) -> float:
+    """One number of any kind, also a bfloat16 or a fraction; anything else raises."""
+    if isinstance(returned, Real | Decimal) and not isinstance(returned, bool | np.generic):
+        return float(returned)
+    # np.asarray cannot read a bfloat16 tensor, its own numpy() can.
+    number = np.asarray(returned.numpy() if hasattr(returned, "numpy") else returned)
+    if number.size != 1 or number.dtype.kind in "OUSMmcb":
+        raise TypeError
+    return float(number.reshape(()).astype(np.float64))
+
+
+def _checked_known(known: Any) -> Metrics:
+    """Finished runs as plain data.
+
+    Raises:
+        TypeError: if it is not a mapping from (policy, seed) to one number.
+    """
+    like = "known is what .metrics of an earlier parity or RunFailed holds: (policy, seed) -> one number"
+    if not isinstance(known, Mapping):
+        raise TypeError(f"{like}, not {_short(known)}.")
+    for key, value in known.items():
+        try:
+            _number(value)
+        except Exception:
+            raise TypeError(f"{like}, not {_short(value)} for {_short(key)}.") from None
+    return {key: _number(value) for key, value in known.items()}
 
 
 @contextlib.contextmanager
@@ -144,13 +173,13 @@ def _named_policies(policies: Iterable[Any]) -> dict[str, Any]:
 
     with quietly():  # importing TensorFlow writes to stderr, which costs points in a graded cell
         import keras
-    if isinstance(policies, str) or not isinstance(policies, Iterable):
+    if isinstance(policies, str | Set) or not isinstance(policies, Iterable):  # a set has no first
         raise TypeError(f"policies are several, such as ('float32', 'mixed_float16'), not {_short(policies)}.")
     given = tuple(policies)
     named = {}
     for policy in given:
         try:
-            found = keras.dtype_policies.get(policy)
+            found = keras.dtype_policies.get(policy) if policy is not None else None  # None: whatever is set
             named[found.name] = policy if isinstance(policy, str) else found
         except Exception:  # whatever Keras says of a policy that it does not know
             raise ValueError(f"{_short(policy)} is no dtype policy of Keras: try 'mixed_float16'.") from None
@@ -162,7 +191,11 @@ def _named_policies(policies: Iterable[Any]) -> dict[str, Any]:
 def _whole_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
     if isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable):
         raise TypeError(f"seeds are several whole numbers, such as range(5), not {_short(seeds)}.")
-    given = tuple(seeds)
+    if isinstance(seeds, np.ndarray) and seeds.ndim != 1:
+        raise ValueError(f"seeds are several whole numbers in a row, such as range(5), not {_short(seeds)}.")
+    given = tuple(islice(seeds, MOST_SEEDS + 1))
+    if len(given) > MOST_SEEDS:
+        raise ValueError(f"seeds are {MOST_SEEDS} at most, and more were given.")
     if not given or not all(isinstance(s, Integral) and not isinstance(s, bool) and 0 <= s < 2**32 for s in given):
         raise ValueError(f"seeds are whole numbers from 0 to 2**32 - 1, at least one, not {_short(list(given))}.")
     if len(set(given)) != len(given):

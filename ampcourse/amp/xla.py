@@ -150,8 +150,11 @@ def _fits(fn: Any, name: str, args: tuple, kwargs: dict) -> None:
                 f"Argument {number} of '{name}' is symbolic, it has a shape but no values: give an array, or a "
                 f"tf.TensorSpec with a fixed shape."
             )
-        if dtype == tf.string or (shape is not None and getattr(dtype, "kind", "f") in "OUS"):
-            raise ValueError(f"Argument {number} of '{name}' holds text, which XLA cannot process: give numbers only.")
+        if dtype == tf.string or (shape is not None and getattr(dtype, "kind", "f") in "OUSMm"):
+            kind = {"O": "Python objects", "M": "dates", "m": "times"}.get(getattr(dtype, "kind", ""), "text")
+            raise ValueError(
+                f"Argument {number} of '{name}' holds {kind}, which XLA cannot process: give numbers only."
+            )
     try:
         signature = inspect.signature(getattr(fn, "python_function", None) or getattr(fn, "call", None) or fn)
         signature.bind(*args, **kwargs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ampcourse.amp.reasons import essence
+
 # Kernels that XLA lacks, by the TensorFlow operation that learners know them by.
 _KNOWN_AS = {
     "StringFormat": "tf.print",
@@ -12,27 +14,15 @@ _KNOWN_AS = {
     "PyFunc": "tf.numpy_function",
     "PyFuncStateless": "tf.numpy_function",
 }
-_LONGEST = 240
 
 
 def does_not_trace(name: str, error: Exception) -> str:
     """The sentence for a function of which TensorFlow can make no graph."""
-    says = _essence(error)
+    says = f"{essence(error)}."
     if "incompatible" in says and ("shape" in says or "dtype" in says):
         return f"'{name}' does not take arguments like these: {says}"
     where = _line_of(error)
     return f"'{name}' cannot be traced into a graph{where}: {says}"
-
-
-def _essence(error: Exception) -> str:
-    """The one line of TensorFlow's message that says what is wrong, ended by a full stop."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception): ", line)]
-    chosen = raised[-1] if raised else next((line for line in lines if not line.endswith(":")), type(error).__name__)
-    chosen = " ".join(re.sub(r"^[A-Za-z_.]*(Error|Exception): |\x1b\[\d*m", "", chosen).split())
-    if len(chosen) > _LONGEST:
-        chosen = chosen[: _LONGEST - 3].rstrip() + "..."
-    return chosen if chosen.endswith(".") else chosen + "."
 
 
 def _line_of(error: Exception) -> str:
@@ -57,4 +47,4 @@ def does_not_compile(name: str, error: Exception) -> str:
         return f"XLA cannot compile '{name}': it has no kernel for {named}{_line_of(error)}; move that out of '{name}'."
     if "DataTypeToPrimitiveType" in text:
         return f"XLA cannot compile '{name}': it handles something that is no array, such as a dataset; give arrays."
-    return f"XLA cannot compile '{name}': {_essence(error)}"
+    return f"XLA cannot compile '{name}': {essence(error)}."

@@ -187,7 +187,7 @@ def test_running_it_rounds_overflows_and_updates(weights: tuple[Any, Any], step:
     big = rewritten_graph(lambda x: x @ x, tf.TensorSpec((4, 4)))
     assert np.isinf(big.run(np.full((4, 4), 300.0, "float32"))).all()
     assert big.run(np.full((4, 4), 2.0, "float32")).numpy().tolist() == [[16.0] * 4] * 4
-    with pytest.raises(ValueError, match="takes 1 arrays or tensors, and 2"):
+    with pytest.raises(ValueError, match="takes 1 array or tensor, and 2"):
         big.run(np.ones((4, 4)), np.ones((4, 4)))
     seen, start = rewritten_graph(step, *BATCH), [w.numpy() for w in weights]
     loss = float(seen.run(*BATCH))
@@ -279,6 +279,18 @@ BAD = {
     "a class": (lambda f, m: rewritten_graph(_Unbuilt), TypeError, "the class _Unbuilt"),
     "a card's name": (lambda f, m: rewritten_graph(f, *BATCH, device="h100"), ValueError, "'h100' is not known"),
     "no number": (lambda f, m: rewritten_graph(f, *BATCH, device="sm_xx"), ValueError, "'sm_xx' is not known"),
+    "no such capability": (
+        lambda f, m: rewritten_graph(f, *BATCH, device="sm_999"),
+        ValueError,
+        "'sm_999' is not known",
+    ),
+    "capability 0": (lambda f, m: rewritten_graph(f, *BATCH, device="sm_05"), ValueError, "'sm_05' is not known"),
+    "another array to run": (
+        lambda f, m: rewritten_graph(m).run(np.ones((8, 3), "float32")),
+        ValueError,
+        r"Array 1 has the shape \(8, 3\)",
+    ),
+    "nothing to run": (lambda f, m: rewritten_graph(m).run("text"), ValueError, "takes 1 array or tensor, and 0 were"),
     "a number": (lambda f, m: rewritten_graph(f, *BATCH, device=80), ValueError, "The device 80 is not known"),
     "an option": (lambda f, m: rewritten_graph(f, *BATCH, option="amp"), ValueError, "'amp' is not known"),
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import keras
@@ -237,10 +239,12 @@ def test_a_policy_object_is_handed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "metric", [np.float32(0.5), np.array([0.5]), np.array(0.5), 1, keras.ops.convert_to_tensor(0.5)]
+    "metric",
+    [np.float32(0.5), np.array([0.5]), np.array(0.5), 1, Fraction(1, 2), keras.ops.convert_to_tensor(0.5)]
+    + [keras.ops.cast(0.5, "bfloat16"), keras.ops.cast(0.5, "float16").numpy()],
 )
 def test_every_kind_of_one_number_is_a_metric(metric: Any) -> None:
-    assert parity(lambda p, s: metric, seeds=[0], progress=False).metrics["float32", 0] == float(np.ravel(metric)[0])
+    assert parity(lambda p, s: metric, seeds=[0], progress=False).metrics["float32", 0] == (1 if metric == 1 else 0.5)
 
 
 @pytest.mark.parametrize("nonsense", [None, "0.9", [0.1, 0.2], {}, object(), 1j, True, [[1], [2, 3]], np.zeros(0)])
@@ -280,6 +284,12 @@ def test_an_interrupt_passes_through_and_puts_the_policy_back() -> None:
         ({"policies": ["float32", "float32"]}, "2 to 6 different policies"),
         ({"policies": ["float32", "half"]}, "'half' is no dtype policy"),
         ({"policies": ["float32", 16]}, "16 is no dtype policy"),
+        ({"policies": {"float32", "mixed_float16"}}, "policies are several"),
+        ({"policies": ["float32", None]}, "None is no dtype policy"),
+        ({"known": [("float32", 0)]}, "known is what"),
+        ({"known": {("float32", 0): "high"}}, "known is what .* not 'high' for"),
+        ({"seeds": np.array(3)}, "in a row"),
+        ({"seeds": itertools.count()}, "1000 at most"),
         ({"seeds": 5}, "such as range"),
         ({"seeds": []}, "at least one"),
         ({"seeds": [0.5]}, "whole numbers"),
