@@ -102,5 +102,5 @@ count_casts = Exercise(
     ),
     asks_for=("ampcourse.amp.rewritten_graph",),
     insight="Casts cost time and memory traffic, and nothing is computed by them. The rules try to keep them few: that "
-    "is why clear and infer operations between two multiplications are taken along.",
+    "is why clear and infer operations between two matrix products are taken along.",
 )
