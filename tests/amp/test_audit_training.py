@@ -141,7 +141,7 @@ STEPS = {
     "forgotten": {"unscaled_loss_term"},
     "penalty apart": {"unscaled_loss_term"},
     "clipped": {"scaled_gradients_clipped"},
-    "inner": {"scaled_gradients_not_unscaled", "optimizer_not_wrapped"},
+    "inner": {"scaled_gradients_not_unscaled"},
     "narrow loss": {"low_precision_loss"},
 }
 

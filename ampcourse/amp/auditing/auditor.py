@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from ampcourse.amp.auditing.accepted import Accepted, accept
@@ -107,9 +108,9 @@ def _training(given: Accepted) -> Iterator[Hazard]:
         if noted is not None:
             graph, probes = _traced(given, noted, given.step_arrays)
             with contextlib.closing(probes):
-                by_hand = bool(probes) and scaled_by_hand(graph, probes)
+                by_hand = bool(noted.scales) or (bool(probes) and scaled_by_hand(graph, probes))
                 if probes:
-                    yield from _careful(given, "gradients", step_hazards(graph, probes, given.model))
+                    yield from _careful(given, "gradients", step_hazards(graph, probes, given.model, given.not_checked))
                 yield from _careful(given, "the step", _of_the_step(graph, probes))
             optimizers = [applied.optimizer for applied in noted.applied] or optimizers
     for optimizer in {id(o): o for o in optimizers if o is not None}.values():
@@ -135,5 +136,15 @@ def _traced(given: Accepted, noted: Trace, arrays: list[Any] | None) -> tuple[Gr
 
 
 def _distinct(hazards: list[Hazard]) -> list[Hazard]:
-    """Each hazard once: the same line of a shared layer is traced as often as the layer is called."""
-    return list({(h.kind, h.layer, h.evidence): h for h in hazards}.values())
+    """Each hazard once: a shared layer is traced as often as it is called, and notes on its like say the same."""
+    kept: dict[tuple[str, ...], list[Hazard]] = {}
+    for hazard in dict.fromkeys(hazards):
+        where = "" if hazard.severity == "note" else hazard.layer
+        kept.setdefault((hazard.kind, where, hazard.evidence, hazard.fix), []).append(hazard)
+    return [_counted(same[0], {h.layer for h in same}) for same in kept.values()]
+
+
+def _counted(hazard: Hazard, layers: set[str]) -> Hazard:
+    more = len(layers) - 1
+    also = f" The same in {more} more layer{'s' * (more > 1)}."
+    return replace(hazard, evidence=hazard.evidence + also) if more else hazard

@@ -149,9 +149,18 @@ def _too_large(graph: Graph, uses: list, value: float, dtype: str, where: tuple[
         where[0],
         f"The constant {told(value)} becomes {infinity} in {dtype}, whose largest value is {told(largest)}{why}"
         f"{_at(where[1])}.",
-        f"big = {'-' if value < 0 else ''}0.5 * x.dtype.max  # instead of {value:g}: half of what x's dtype can hold",
+        _instead(serious, value),
         value,
     )
+
+
+def _instead(uses: list[Any], value: float) -> str:
+    """A mask needs only a large number; what divides, bounds, is subtracted or makes larger stands for itself."""
+    kinds = ("RealDiv", "Div", "Minimum", "Maximum", "ClipByValue", "Sub", *(("Mul",) if value > 0 else ()))
+    if all(use.type in kinds for use in uses):
+        return f"x = keras.ops.cast(x, 'float32')  # compute with {value:g} in float32, and cast the result back"
+    half = f"big = {'-' if value < 0 else ''}0.5 * x.dtype.max"
+    return f"{half}  # instead of {value:g}: half of what x's dtype can hold"
 
 
 def _harmless_bound(graph: Graph, use: Any, place: int, value: float) -> bool:

@@ -238,7 +238,10 @@ def line_of(op: Any) -> str:
     """Where an operation was written: `"file.py, line 12: x + 1e-8"`; "" where only libraries know."""
     import linecache
 
-    for frame in reversed(list(op.traceback or ())):
+    frames = list(op.traceback or ())
+    # What called the audit wrote none of the model.
+    audited = next((i for i, frame in enumerate(frames) if frame.filename.startswith(_OURS)), 0)
+    for frame in reversed(frames[audited:]):
         name = frame.filename
         if not _is_users(frame):
             continue

@@ -15,6 +15,7 @@ from ampcourse.amp.auditing.report import Hazard
 _FLOATS = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24}
 """Up to here every whole number is kept."""
 _FIX = "ids = keras.Input(shape=(n,), dtype='int32')  # identifiers stay integers until the Embedding"
+_COUNT_FIX = "p = keras.ops.cast(p, 'float32')  # positions in float32; for a library's layer: dtype='float32'"
 _ROUNDS = MOVES | {"Cast", "Round", "Floor", "Ceil", "Rint", "Relu", "Maximum", "Minimum", "AddV2", "Sub", "Mul"}
 
 
@@ -107,7 +108,9 @@ def _to_float(graph: Graph, op: Any, inputs: dict[int, Any], probes: Probes) -> 
     if left < different.size:
         largest = told(float(np.abs(different).max()))
         text = f"{different.size:,} different whole numbers up to {largest} become {left:,} in {dtype}, which keeps "
-        yield _hazard(graph, op, "warning", f"{text}them only up to {_FLOATS[dtype]:,}", float(different.size - left))
+        text += f"them only up to {_FLOATS[dtype]:,}"
+        counted = graph.moved_from(op.inputs[0]).op.type != "Placeholder"
+        yield _hazard(graph, op, "warning", text, float(different.size - left), _COUNT_FIX if counted else _FIX)
 
 
 def _integers(graph: Graph, op: Any, inputs: dict[int, Any], probes: Probes) -> np.ndarray | None:
@@ -125,7 +128,7 @@ def _integers(graph: Graph, op: Any, inputs: dict[int, Any], probes: Probes) -> 
     return None
 
 
-def _hazard(graph: Graph, op: Any, severity: str, text: str, value: float) -> Hazard:
+def _hazard(graph: Graph, op: Any, severity: str, text: str, value: float, fix: str = _FIX) -> Hazard:
     line = line_of(op)
     where = graph.owner(op) or "inputs"
-    return Hazard("identifier_through_float", severity, where, f"{text}{f' ({line})' if line else ''}.", _FIX, value)
+    return Hazard("identifier_through_float", severity, where, f"{text}{f' ({line})' if line else ''}.", fix, value)

@@ -75,17 +75,24 @@ def _unwrapped(optimizer: Any, model: Any, narrow: list[Any]) -> Iterator[Hazard
         "optimizer_not_wrapped",
         "error",
         "optimizer",
-        f"{len(narrow)} layers with weights compute in float16 ({narrow[0].name}, ...), but {name} is not wrapped in a "
-        f"LossScaleOptimizer: gradients below 3e-8 become 0.{extra}",
+        f"{_told_layers(narrow)} in float16, but {name} is not wrapped in a LossScaleOptimizer: gradients below 3e-8 "
+        f"become 0.{extra}",
         _WRAP,
         float(len(narrow)),
     )
 
 
+def _told_layers(layers: list[Any]) -> str:
+    """`"1 layer with weights (dense) computes"`, `"3 layers with weights (dense, ...) compute"`."""
+    if len(layers) == 1:
+        return f"1 layer with weights ({layers[0].name}) computes"
+    return f"{len(layers)} layers with weights ({layers[0].name}, ...) compute"
+
+
 def _wrapper(optimizer: Any) -> Iterator[Hazard]:
     inner = optimizer.inner_optimizer
     if is_wrapper(inner):
-        scale = float(_number(inner.dynamic_scale) if inner.built else inner.initial_scale)
+        scale = scale_of(inner)
         yield Hazard(
             "optimizer_wrapped_twice",
             "error",
@@ -141,7 +148,7 @@ def _ignored(optimizer: Any) -> Iterator[Hazard]:
 
 def _scale(optimizer: Any) -> Iterator[Hazard]:
     """A scale or a growth interval that cannot work."""
-    scale = float(_number(optimizer.dynamic_scale) if optimizer.built else optimizer.initial_scale)
+    scale = scale_of(optimizer)
     if not np.isfinite(scale) or scale < 1:
         ruin = "the next finite gradients are divided by it" if scale == 0 else "it no longer lifts any gradient"
         yield Hazard(
@@ -162,8 +169,9 @@ def _scale(optimizer: Any) -> Iterator[Hazard]:
         )
 
 
-def _number(variable: Any) -> float:
-    return float(np.asarray(variable))
+def scale_of(wrapper: Any) -> float:
+    """The present loss scale of a `LossScaleOptimizer`."""
+    return float(np.asarray(wrapper.dynamic_scale) if wrapper.built else wrapper.initial_scale)
 
 
 def _constants(optimizer: Any, model: Any) -> Iterator[Hazard]:

@@ -70,10 +70,10 @@ def output_hazards(
     seen = set()
     for i, output in enumerate(outputs):
         facts = loss_facts(losses[i]) if i < len(losses) else None
-        head, width = _head(graph, output)
+        head, what = _head(graph, output)
         if head is not None:
             seen.add(id(head))
-            yield from _probabilities(graph, head, width, facts)
+            yield from _probabilities(graph, head, what, facts)
         elif is_low(output):
             yield from _predictions(graph, output, facts, y[i] if i < len(y) else None)
         if facts is not None and facts.dtype in LOW:
@@ -81,23 +81,47 @@ def output_hazards(
     yield from _wide_softmax(graph, seen)
 
 
-def _head(graph: Graph, output: Any) -> tuple[Any, int]:
-    """The low-precision softmax or sigmoid that an output comes from, and how wide it is; None if from none."""
+def _head(graph: Graph, output: Any) -> tuple[Any, str]:
+    """The low-precision softmax or sigmoid that an output comes from, and which of the two; None if from none."""
     tensor = graph.source(output)
     for _ in range(20):
         op = tensor.op
-        if op.type in _HEADS:
-            return (op, op.outputs[0].shape[-1] or 0) if is_low(op.outputs[0]) else (None, 0)
-        if op.type == "RealDiv" and _is_own_softmax(graph, op):
-            return (op, op.outputs[0].shape[-1] or 0) if is_low(op.outputs[0]) else (None, 0)
+        what = _HEADS.get(op.type) or _written_out(graph, op)
+        if what:
+            return (op, what) if is_low(op.outputs[0]) else (None, "")
         if (op.type in MOVES or op.type == "Cast") and op.inputs:
             tensor = graph.source(op.inputs[0])
         else:
             break
-    return None, 0
+    return None, ""
+
+
+def _written_out(graph: Graph, op: Any) -> str:
+    """`"softmax"` or `"sigmoid"` for one that is written in terms of exp or tanh; "" for anything else."""
+    if _is_own_softmax(graph, op):
+        return "softmax"
+    return "sigmoid" if _is_own_sigmoid(graph, op) else ""
+
+
+def _is_own_sigmoid(graph: Graph, op: Any) -> bool:
+    """`1 / (1 + exp(-x))`, `exp(x) / (1 + exp(x))`, or `(1 + tanh(x)) / 2`."""
+    if op.type not in ("RealDiv", "Reciprocal", "Inv", "Mul"):
+        return False
+    inputs = [graph.moved_from(x).op for x in op.inputs]
+    for inner in (x for x in inputs if x.type == "AddV2"):
+        terms = [*(graph.moved_from(x).op for x in inner.inputs), *(x for x in inputs if x is not inner)]
+        types = {x.type for x in terms}
+        if types == {"Const", "Tanh"} or (types == {"Const", "Exp"} and op.type != "Mul" and inner is inputs[-1]):
+            return True
+    return False
 
 
 def _is_own_softmax(graph: Graph, op: Any) -> bool:
+    """`exp(x) / sum(exp(x))`, or `exp(log_softmax(x))`."""
+    if op.type == "Exp":
+        return graph.moved_from(op.inputs[0]).op.type == "LogSoftmax"
+    if op.type != "RealDiv":
+        return False
     top, bottom = (graph.moved_from(x) for x in op.inputs)
     if top.op.type != "Exp" or bottom.op.type != "Sum":
         return False
@@ -105,8 +129,8 @@ def _is_own_softmax(graph: Graph, op: Any) -> bool:
     return added is top or (added.op.type == "Exp" and added.op.inputs[0] is top.op.inputs[0])
 
 
-def _probabilities(graph: Graph, op: Any, width: int, facts: LossFacts | None) -> Iterator[Hazard]:
-    dtype, what = dtype_of(op.outputs[0]), _HEADS.get(op.type, "softmax")
+def _probabilities(graph: Graph, op: Any, what: str, facts: LossFacts | None) -> Iterator[Hazard]:
+    dtype = dtype_of(op.outputs[0])
     kind = "low_precision_softmax" if what == "softmax" else "low_precision_output"
     if facts is not None and facts.from_logits:
         return

@@ -20,6 +20,8 @@ _CONTRACTS = frozenset(
 # A pole, not the format, makes these infinite: log(0), 1/0. They count only where the damage comes out.
 _POLES = frozenset(("Log", "RealDiv", "Div", "Reciprocal", "Inv", "Rsqrt", "Pow", "Atanh", "Xlogy", "Xdivy"))
 _ELEMENTWISE = frozenset(("Mul", "Sub", "AddV2", "Add", "RealDiv", "BiasAdd", "Maximum", "Minimum", "Sqrt", "Square"))
+# Fewer numbers than that lie close together by chance, in one of many columns.
+_FEWEST_ROWS = 8
 # Others make no numbers of their own, or are looked at more closely elsewhere.
 _NOT_HERE = REDUCES | {"Const", "Placeholder", "ReadVariableOp", "Select", "SelectV2"}
 
@@ -103,7 +105,7 @@ def _cast_input(graph: Graph, op: Any, number: int, value: np.ndarray) -> Iterat
 
 def _coarse(value: np.ndarray, dtype: str, number: int, layer: str) -> Iterator[Hazard]:
     """A column far from 0 whose spread is less than a few steps of the format: timestamps, years, prices."""
-    if value.ndim > 2 or len(value) < 2:
+    if value.ndim > 2 or len(value) < _FEWEST_ROWS:
         return
     columns = value.reshape(len(value), -1)
     spread, far = columns.std(axis=0), np.abs(columns).max(axis=0)
@@ -170,7 +172,8 @@ def _close(graph: Graph, probes: Probes) -> Iterator[Hazard]:
     for op in graph.trace.graph.get_operations():
         if op.type in _CONTRACTS and (id(op.graph), op.name) not in graph.backward and is_low(op.outputs[0]):
             seen = probes.seen(op.outputs[0])
-            share = seen.largest / LOW[dtype_of(op.outputs[0])].largest if seen else 0.0
+            known = seen is not None and seen.finite  # what is infinite has a hazard of its own
+            share = seen.largest / LOW[dtype_of(op.outputs[0])].largest if known else 0.0
             if share > (worst[0] if worst else 1 / 8):
                 worst = (share, op)
     if worst is not None:

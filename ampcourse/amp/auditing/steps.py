@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from ampcourse.amp.auditing.accumulating import accumulated
 from ampcourse.amp.auditing.formats import LOW, dtype_of, is_low, told
 from ampcourse.amp.auditing.graphs import Graph
-from ampcourse.amp.auditing.optimizers import is_wrapper
+from ampcourse.amp.auditing.optimizers import is_wrapper, scale_of
 from ampcourse.amp.auditing.probes import Probes
 from ampcourse.amp.auditing.report import Hazard
 
 _HIGH = tuple(2.0**k for k in (15, 12, 9, 6, 3, 1))
+_RANDOM = frozenset(("RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal", "RandomShuffle"))
+_RANDOM |= {"Multinomial", "RandomGamma", "RandomPoissonV2", "ParameterizedTruncatedNormal"}
 _SHOWN = 2**14
 """Numbers of one gradient that are compared."""
 
@@ -42,8 +45,11 @@ class Growth:
     alien: float
 
 
-def step_hazards(graph: Graph, probes: Probes, model: Any) -> Iterator[Hazard]:
-    """Hazards of a traced step: loss terms that are not scaled, clipped or never unscaled gradients, a narrow loss."""
+def step_hazards(graph: Graph, probes: Probes, model: Any, missed: list[str]) -> Iterator[Hazard]:
+    """Hazards of a traced step: loss terms that are not scaled, clipped or never unscaled gradients, a narrow loss.
+
+    What could not be compared is told to `missed`, in a sentence.
+    """
     yield from _narrow_losses(graph, probes)
     narrow = any(layer.compute_dtype == "float16" for layer in model._flatten_layers() if layer._trainable_variables)
     for applied in graph.trace.applied:
@@ -53,8 +59,14 @@ def step_hazards(graph: Graph, probes: Probes, model: Any) -> Iterator[Hazard]:
         wrapped = is_wrapper(applied.optimizer)
         if not wrapped and not (narrow and graph.trace.scales):
             continue
+        pairs = [(accumulated(graph, _dense(g)), v) for g, v in pairs]
+        if any(g.graph is not graph.trace.graph for g, _ in pairs):
+            missed.append("gradients of the step: they are applied inside a branch or a loop (tf.cond, tf.while_loop).")
+            continue
         grown = _growth(graph, probes, pairs)
-        yield from (_wrapped(grown) if wrapped else _bare(grown, applied.optimizer))
+        if not grown:
+            missed.append("gradients of the step: with the sample they are all 0 or not finite, whatever the scale.")
+        yield from (_wrapped(grown, scale_of(applied.optimizer)) if wrapped else _bare(grown, applied.optimizer))
 
 
 def scaled_by_hand(graph: Graph, probes: Probes) -> bool:
@@ -66,6 +78,7 @@ def scaled_by_hand(graph: Graph, probes: Probes) -> bool:
             for g, v in zip(applied.gradients, applied.variables, strict=False)
         ]
         pairs = [(_dense(a), _dense(b)) for a, b in pairs if a is not None and b is not None]
+        pairs = [pair for pair in pairs if all(x.graph is graph.trace.graph for x in pair)]
         values = probes.fetch([x for pair in pairs for x in pair]) if pairs else []
         norms = [float(np.linalg.norm(np.asarray(x).astype(np.float64))) for x in values]
         ratios = [a / b for a, b in zip(norms[::2], norms[1::2], strict=True) if b > 0 and np.isfinite(a)]
@@ -80,10 +93,11 @@ def _dense(gradient: Any) -> Any:
 
 
 def _growth(graph: Graph, probes: Probes, pairs: list[tuple[Any, Any]]) -> list[Growth]:
-    tensors = [_dense(g) for g, _ in pairs]
+    tensors = [g for g, _ in pairs]
+    drawn = _drawn(graph, probes)
 
     def at(scale: float) -> list[np.ndarray]:
-        fed = {name: np.float32(scale) for name in graph.scale_reads()}
+        fed = {**drawn, **{name: np.float32(scale) for name in graph.scale_reads()}}
         return [_some(x) for x in probes.fetch(tensors, fed)]
 
     high = next((s for s in _HIGH if all(np.isfinite(g).all() for g in at(s))), None)
@@ -99,6 +113,12 @@ def _growth(graph: Graph, probes: Probes, pairs: list[tuple[Any, Any]]) -> list[
             scaled = graph.rests_on(tensors[i], graph.scale_reads())
             grown.append(Growth(name, high, _ratio(top[i], half[i]), scaled, alien))
     return grown
+
+
+def _drawn(graph: Graph, probes: Probes) -> dict[str, np.ndarray]:
+    """Random numbers of one run, to be fed to all others: at each scale the same step is to be compared."""
+    draws = [op.outputs[0] for op in graph.trace.graph.get_operations() if op.type in _RANDOM]
+    return {x.name: value for x, value in zip(draws, probes.fetch(draws), strict=True)} if draws else {}
 
 
 def _some(x: Any) -> np.ndarray:
@@ -119,7 +139,7 @@ def _share(first: np.ndarray, second: np.ndarray, growing: np.ndarray) -> float:
     return a / (a + b) if agree and a else 0.0
 
 
-def _wrapped(grown: list[Growth]) -> Iterator[Hazard]:
+def _wrapped(grown: list[Growth], scale: float) -> Iterator[Hazard]:
     clipped = [g for g in grown if g.ratio < 1.5 and g.scaled]
     still = [g for g in grown if g.ratio < 1.5 and g not in clipped]
     partly = [g for g in grown if g.alien > 0.02 and g not in clipped and g not in still]
@@ -143,7 +163,7 @@ def _wrapped(grown: list[Growth]) -> Iterator[Hazard]:
             "step",
             f"Doubling the loss scale leaves the gradients of {len(still)} of {len(grown)} variables ({g.name}, ...) "
             f"as they are (ratio {g.ratio:.2f}, right is 2.00), but LossScaleOptimizer divides them by the scale all "
-            "the same: the updates are 32,768 times too small.",
+            f"the same: the updates are {told(scale)} times too small.",
             "loss = optimizer.scale_loss(loss)  # inside the tape, before tape.gradient",
             g.ratio,
         )

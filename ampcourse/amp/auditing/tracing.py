@@ -167,7 +167,7 @@ class _Watcher:
 
     def __init__(self, noted: Trace) -> None:
         self.noted, self.stack, self.thread = noted, [], threading.get_ident()
-        noted.kept = self.kept = []
+        self.scales: dict[int, Any] = {}  # of optimizers that are not built
 
     def mine(self) -> bool:
         return threading.get_ident() == self.thread
@@ -235,11 +235,14 @@ class _Watcher:
             if optimizer.built:
                 self.noted.scales.append(optimizer.dynamic_scale.value.handle)
                 return original(optimizer, loss)
-            with tf.init_scope():
-                scale = tf.Variable(float(optimizer.initial_scale), dtype="float32", trainable=False)
-            self.kept.append(scale)
-            self.noted.scales.append(scale.handle)
-            return keras.ops.multiply(loss, scale)
+            if id(optimizer) not in self.scales:
+                name = f"loss_scale_{len(self.scales)}"  # a wrapped function takes each name once
+                with tf.init_scope():
+                    scale = tf.Variable(float(optimizer.initial_scale), dtype="float32", trainable=False, name=name)
+                self.scales[id(optimizer)] = scale
+                self.noted.kept.append(scale)
+                self.noted.scales.append(scale.handle)
+            return keras.ops.multiply(loss, self.scales[id(optimizer)])
 
         return scale_loss
 
