@@ -26,7 +26,7 @@ def _inputs(rng: np.random.Generator) -> Inputs:
         return (rng.normal(size=(4096, 3)) * 0.1).astype(np.float32), y.astype(np.float32)
 
     good = [batch(1.0, 1.0) for _ in range(4)]
-    x, y = batch(1.0, 1.0)
+    x, y = map(np.abs, batch(1.0, 1.0))  # of one sign: the sums become infinite, and not NaN
     y[:, int(rng.integers(2))] *= np.float32(6000.0)  # overflows with the loss scale only, and in one column only
     good.insert(int(rng.integers(1, 3)), (x, y))
     return {
@@ -111,6 +111,22 @@ def _scales_afterwards(w: Any, x: Any, y: Any, loss_scale: float) -> None:
     _apply_finite(w, _in_float64(g, loss_scale))
 
 
+def _not_nan(w: Any, x: Any, y: Any, loss_scale: float) -> None:
+    import tensorflow as tf
+
+    g = _in_float64(_gradient(w, x, y, loss_scale), loss_scale)
+    if not tf.reduce_any(tf.math.is_nan(g)):
+        w.assign_sub(LEARNING_RATE * g)
+
+
+def _rate_first(w: Any, x: Any, y: Any, loss_scale: float) -> None:
+    import tensorflow as tf
+
+    g = _gradient(w, x, y, loss_scale)
+    update = LEARNING_RATE * g / loss_scale
+    w.assign_sub(tf.where(tf.reduce_all(tf.math.is_finite(g)), update, tf.zeros_like(g)))
+
+
 def _times_zero(w: Any, x: Any, y: Any, loss_scale: float) -> None:
     import tensorflow as tf
 
@@ -161,6 +177,17 @@ rewritten_step = Exercise(
             "entry of the gradient is not finite: tf.reduce_all.",
         ),
         Mistake(
+            _not_nan,
+            "You look for NaN only. A gradient that overflows may be infinite without a NaN in it: ask "
+            "tf.math.is_finite.",
+        ),
+        Mistake(
+            _rate_first,
+            "You multiply by the learning rate and divide by the loss scale in float16: both are Mul and RealDiv, on "
+            "the infer list, behind the gradient. The update is smaller than what float16 can hold, and is flushed or "
+            "rounded. Unscale in float64, or with an operation on no list, or inside a branch.",
+        ),
+        Mistake(
             _times_zero,
             "You multiply by 0 to skip, but infinity times 0 is NaN, and NaN times 0 too: all weights are lost. Choose "
             "with `if`, tf.cond or tf.where.",
@@ -168,8 +195,8 @@ rewritten_step = Exercise(
         Mistake(
             _scales_afterwards,
             "Small gradients are lost, every one. Either you multiply the gradient and not the loss, and what "
-            "backpropagation has flushed stays 0; or you multiply by the learning rate and divide by the loss scale "
-            "in float16, where the result is flushed. Let rewritten_graph show you in which dtype they run.",
+            "backpropagation has flushed stays 0; or your update is computed in float16 after the loss scale has been "
+            "taken out, and is flushed there. Let rewritten_graph show you in which dtype it runs.",
         ),
         Mistake(
             lambda w, x, y, loss_scale: None,
