@@ -130,6 +130,12 @@ class GradientMonitor(keras.callbacks.Callback):
         """
         if self._recorder is None:
             raise ValueError("Call monitor.attach(optimizer, model) once before the first monitor.record(gradients).")
+        import tensorflow as tf
+
+        # In a learner's tf.function, AutoGraph would rewrite all of this code, which needs no rewriting.
+        tf.autograph.experimental.do_not_convert(self._record)(gradients)
+
+    def _record(self, gradients: Sequence[Any]) -> None:
         self._recorder.record(watched.check_gradients(gradients, self._recorder.watched))
 
     @property

@@ -31,7 +31,9 @@ def stack(*parts: Any, shape: tuple = (8, 8, 3), dtype: str | None = None) -> An
 
 def test_a_stack_of_layers() -> None:
     table = dtype_table(
-        stack(layers.Conv2D(4, 3, name="conv"), layers.Flatten(name="flat"), layers.Dense(2, dtype="float32", name="head"))
+        stack(
+            layers.Conv2D(4, 3, name="conv"), layers.Flatten(name="flat"), layers.Dense(2, dtype="float32", name="head")
+        )
     )
     conv, head = table.row("conv"), table.row("head")
     assert (conv.compute, conv.variable, conv.output) == ("float16", "float32", "float16")

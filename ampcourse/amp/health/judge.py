@@ -16,7 +16,7 @@ RATE = 0.05  # skipped steps in recent ones; a healthy scaler loses one in `dyna
 WINDOW = 200
 MOSTLY = 0.5
 FEW = 0.2
-UNSCALED = 1e-4  # update over weights and learning rate: a network that learns has about 0.01 and more
+UNSCALED = 5e-4  # update over weights and learning rate: a network that learns has about 0.01 and more
 BEFORE_UNDERFLOW = 10  # clean steps before anything is said on underflow
 
 
@@ -130,7 +130,7 @@ def _underflowing(facts: Facts) -> list[str]:
         said.append(
             f"Gradients underflow in {worst.compute}: in {int(lost.sum()):,} of {int(_candidates(facts).sum()):,} "
             f"kernels most are zero or subnormal ({share:.0%} zero on average; the first is '{worst.name}'). "
-            f"To mend it, {advice}."
+            f"To mend it, {advice}. Gradients that are still exactly zero then are no underflow: no unit is active."
         )
     stuck = _stuck(facts)
     if stuck.any() and stuck.sum() >= FEW * stuck.size:
