@@ -16,6 +16,7 @@ from typing import Any
 
 FILE = Path(__file__).resolve().parent.parent / "ampcourse/exercises/answers/nan_clinic/charts.json.gz"
 FIRST_SEED = 1000
+BRIEF = 3
 DIGITS = 5
 
 
@@ -39,6 +40,9 @@ def main(each: int = 6) -> None:
                 rounded(clinic.admit(name, seed).evidence()) for seed in range(FIRST_SEED, FIRST_SEED + each)
             ]
         print(f"{name}: {each} charts", flush=True)
+    with quietly():  # stopped before its loss is infinite, so that only its size tells
+        brief = [clinic.admit("sprinter", seed, BRIEF) for seed in range(FIRST_SEED, FIRST_SEED + each)]
+    charts["sprinter stopped early"] = [rounded(chart.evidence()) for chart in brief]
     content = json.dumps(charts, separators=(",", ":")).encode()
     FILE.write_bytes(gzip.compress(content, 9, mtime=0))
     print(f"{FILE}: {FILE.stat().st_size:,} bytes")

@@ -20,7 +20,8 @@ _LIBRARIES = tuple({str(Path(p).resolve()) + "/" for k, p in sysconfig.get_paths
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _WRAPPERS = {"error_handler", "wrapper", "wrapped", "inner", "op_dispatch_handler", "binary_op_wrapper", "<lambda>"}
 _NOISE = re.compile(r"\{\{function_node [^}]*\}\}\s*|\s*\[Op:\w*\]( name: ?)?|\x1b\[[0-9;]*m")
-_CALL = re.compile(r"\bargument|not callable")
+_CALL = re.compile(r"(?<!\) )\bargument|not callable")
+"""Arguments that do not fit; "float() argument must be ..." is about a value instead."""
 _NODE = re.compile(r"\{\{node [^}]*\}\} = (\w+)\[[^\]]*\]\(([^)]*)\)")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

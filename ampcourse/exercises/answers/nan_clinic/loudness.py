@@ -66,6 +66,25 @@ def _in_float64(sound: Any) -> Any:
     return tf.cast(tf.math.log(power + 1e-8), sound.dtype)
 
 
+def _sum(sound: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(tf.math.log(tf.reduce_sum(tf.cast(sound, tf.float32) ** 2, axis=-1) + 1e-8), sound.dtype)
+
+
+def _root(sound: Any) -> Any:
+    import tensorflow as tf
+
+    power = tf.reduce_mean(tf.cast(sound, tf.float32) ** 2, axis=-1)
+    return tf.cast(tf.math.log(tf.sqrt(power) + 1e-8), sound.dtype)
+
+
+def _always_float16(sound: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(_loudness()(sound), tf.float16)
+
+
 loudness = Exercise(
     id="nan_clinic.loudness",
     inputs=_inputs,
@@ -103,6 +122,18 @@ loudness = Exercise(
             _loudness(back=False),
             "Right values, but you return float32, and so all layers behind this one are promoted. Cast back to "
             "sound.dtype.",
+        ),
+        Mistake(
+            _sum,
+            "You take the sum of the squares. The mean is asked for: divide by the number of samples.",
+        ),
+        Mistake(
+            _root,
+            "You take the square root first. The logarithm is that of the mean square itself.",
+        ),
+        Mistake(
+            _always_float16,
+            "You always return float16. Under float32 the result is to be float32: cast back to sound.dtype.",
         ),
         Mistake(
             _loudness(epsilon=0.0),

@@ -85,6 +85,14 @@ def _added(constant: float) -> Callable[[Any, Any], Any]:
     return masked_weights
 
 
+def _own_shares(scores: Any, mask: Any) -> Any:
+    """Dividing by the sum, with an epsilon that float16 does not hold."""
+    import tensorflow as tf
+
+    e = tf.exp(scores - tf.reduce_max(scores, axis=-1, keepdims=True)) * mask
+    return e / (tf.reduce_sum(e, axis=-1, keepdims=True) + tf.cast(1e-8, e.dtype))
+
+
 def _wide(scores: Any, mask: Any) -> Any:
     import tensorflow as tf
 
@@ -132,6 +140,11 @@ masked_weights = Exercise(
             lambda scores, mask: _weights(keep=lambda m: m >= 0)(scores, mask),
             "You take masked tokens out after the softmax only, so what they had is missing from the rest: weights of "
             "a text must add up to 1.",
+        ),
+        Mistake(
+            _own_shares,
+            "You divide by the sum of what is there, and a text without a token has a sum of 0. An epsilon such as "
+            "1e-8 is 0 in float16 as well, so it gives 0 / 0: use softmax, or divide in float32.",
         ),
         Mistake(
             _wide,

@@ -136,12 +136,17 @@ first_sick = Exercise(
     mistakes=(
         Mistake(
             _search(fine=lambda x: not np.isnan(x).any()),
-            "You look for NaN only. Overflow gives infinity first; NaN comes layers later, and points at an innocent "
-            "one. Ask np.isfinite.",
+            "An infinity goes unseen. Overflow gives infinity first; NaN comes layers later, and points at an innocent "
+            "one, or infinity is hidden again. Ask np.isfinite, after every layer.",
         ),
         Mistake(
             _search(fine=lambda x: not np.isinf(x).any()),
             "You look for infinity only, and so miss NaN. Ask np.isfinite.",
+        ),
+        Mistake(
+            _search(fine=lambda x: bool(np.isfinite(x).any())),
+            "You call values well as soon as one of them is finite. A single NaN is enough to be sick: all() and not "
+            "any().",
         ),
         Mistake(
             _search(backwards=True),

@@ -89,6 +89,28 @@ def _nan_to_zero(gradients: list, limit: float, factor: float) -> list:
     return _clip_scaled_limit([tf.where(tf.math.is_finite(g), g, 0.0) for g in gradients], limit, factor)
 
 
+def _by_value(gradients: list, limit: float, factor: float) -> list:
+    import tensorflow as tf
+
+    return [tf.clip_by_value(g, -limit * factor, limit * factor) for g in gradients]
+
+
+def _half_a_penalty(optimizer: Any, loss: Any, penalty: Any) -> Any:
+    return optimizer.scale_loss(loss + penalty / 2)
+
+
+def _skipped_by_hand(model: Any, optimizer: Any, x: Any, y: Any, limit: float, strength: float) -> None:
+    """Leaves the step out before the optimizer can see that it has to."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        scaled = optimizer.scale_loss(_loss(model, x, y) + _penalty(model, strength))
+    gradients = tape.gradient(scaled, model.trainable_variables)
+    if all(bool(tf.reduce_all(tf.math.is_finite(g))) for g in gradients):
+        gradients = _clip_scaled_limit(gradients, limit, float(optimizer.dynamic_scale))
+        optimizer.apply(gradients, model.trainable_variables)
+
+
 def _there_and_back(model: Any, optimizer: Any, x: Any, y: Any, limit: float, strength: float) -> None:
     """Unscale, clip, scale again."""
     import tensorflow as tf
@@ -169,6 +191,20 @@ healed_step = Exercise(
         Mistake(
             _step(scale=lambda optimizer, loss, penalty: optimizer.scale_loss(loss)),
             "The penalty is missing from your loss altogether.",
+        ),
+        Mistake(
+            _step(clip=_by_value),
+            "You clip value by value. Each gradient keeps its own size below the limit, and the direction of the step "
+            "turns: clip by the global norm.",
+        ),
+        Mistake(
+            _step(scale=_half_a_penalty),
+            "Your penalty is half of what it should be. tf.nn.l2_loss halves the sum of squares; the task does not.",
+        ),
+        Mistake(
+            _skipped_by_hand,
+            "You leave the step out yourself, so the optimizer never hears of the overflow and its scale never comes "
+            "down. Hand infinity over: it skips the step, and halves the scale.",
         ),
         Mistake(
             _step(clip=_nan_to_zero),

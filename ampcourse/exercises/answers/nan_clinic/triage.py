@@ -13,14 +13,17 @@ from ampcourse.exercises.observers import each
 
 HEALTHY, OTHER, LOUD, SILENT = "healthy", "not precision", "loud", "silent"
 WELL, FAILS_TOO = ["baker", "photographer"], ["sprinter", "forecaster"]
+EARLY = "sprinter stopped early"
 FALLING, STANDING = ["reader", "postman", "listener", "surveyor"], ["gardener", "barber", "doorman"]
 
 
 def _inputs(rng: np.random.Generator) -> Inputs:
     anyone = [*WELL, *FAILS_TOO, *FALLING, *STANDING, "saver", "sleeper"]
     return {
-        "plain cases": (drawn(rng, [WELL, FAILS_TOO, FALLING, STANDING, ["saver"], ["sleeper"], anyone]),),
-        "skipped steps": (drawn(rng, [["climber"], ["climber"], ["veteran"], ["veteran"], ["postman"], FAILS_TOO]),),
+        "plain cases": (drawn(rng, [WELL, FAILS_TOO, [EARLY], FALLING, STANDING, ["saver"], ["sleeper"], anyone]),),
+        "skipped steps": (
+            drawn(rng, [["climber"], ["climber"], ["veteran"], ["veteran"], ["postman"], FAILS_TOO, FALLING, WELL]),
+        ),
         "innocent losses": (drawn(rng, [["commuter"], ["commuter"], WELL, ["bookseller"], ["sculptor"], ["climber"]]),),
     }
 
@@ -72,7 +75,8 @@ def _by_counting(chart: Chart) -> str:
 
 def _by_the_end(chart: Chart) -> str:
     quarter = len(chart["losses"]) // 4
-    if not math.isfinite(sum(chart["losses32"][-quarter:])):
+    end = chart["losses32"][-quarter:]
+    if not math.isfinite(sum(end)) or end[-1] > 3 * chart["losses32"][0]:
         return OTHER
     least = min(chart["scales"], default=1.0)
     if math.isnan(chart["losses"][0]) or least < 2**-1:
@@ -105,6 +109,11 @@ triage = Exercise(
             "You call a run 'not precision' because *its* loss is not finite. The twin decides: `losses32`.",
         ),
         Mistake(
+            _triage(other=lambda c: not math.isfinite(c["losses32"][-1])),
+            "You ask whether the twin's last loss is finite, and not whether it has grown. A twin whose loss is finite "
+            "still, but more than twice its first, fails too.",
+        ),
+        Mistake(
             _triage(loud=lambda c: any(c["skipped"])),
             "You take every skipped step for an alarm. Dynamic scaling skips steps to find its level; what tells is a "
             "scale that goes on falling, below 1.",
@@ -130,6 +139,12 @@ triage = Exercise(
             ),
             "You look for layers that moved too little. Too far is wrong as well: a healthy layer comes about as far "
             "as the twin's, 0.5 to 2 times.",
+        ),
+        Mistake(
+            _triage(
+                well=lambda c: any(0.5 < way < 2 for way in c["moved"].values()) and max(c["untouched"].values()) < 0.1
+            ),
+            "One layer that came as far as its twin is not enough: ask it of every layer, with all() and not any().",
         ),
         Mistake(
             _silent_first,
