@@ -112,31 +112,6 @@ def _replaces_broken(optimizer: Any, gradients: list, variables: list, clip_norm
     _raises_the_limit(optimizer, clean, variables, clip_norm)
 
 
-def _lowers_the_limit(optimizer: Any, gradients: list, variables: list, clip_norm: float) -> None:
-    import tensorflow as tf
-
-    clipped, _ = tf.clip_by_global_norm(gradients, clip_norm / optimizer.dynamic_scale)
-    optimizer.apply(clipped, variables)
-
-
-def _keeps_the_pair(optimizer: Any, gradients: list, variables: list, clip_norm: float) -> None:
-    import tensorflow as tf
-
-    optimizer.apply(tf.clip_by_global_norm(gradients, clip_norm * optimizer.dynamic_scale), variables)
-
-
-def _adds_norms(optimizer: Any, gradients: list, variables: list, clip_norm: float) -> None:
-    import tensorflow as tf
-
-    norm = tf.add_n([tf.norm(g) for g in gradients]) / optimizer.dynamic_scale
-    optimizer.apply([g * (clip_norm / tf.maximum(norm, clip_norm)) for g in gradients], variables)
-
-
-def _applies_if_finite(optimizer: Any, gradients: list, variables: list, clip_norm: float) -> None:
-    if all(np.isfinite(g).all() for g in gradients):
-        _raises_the_limit(optimizer, gradients, variables, clip_norm)
-
-
 clip_and_apply = Exercise(
     id="custom_loops.clip_and_apply",
     inputs=_inputs,
@@ -191,29 +166,6 @@ clip_and_apply = Exercise(
             _replaces_broken,
             "You put zeros where a gradient is not finite and apply the rest. The optimizer must see the infinity to "
             "skip the step and to halve its scale.",
-        ),
-        Mistake(
-            _lowers_the_limit,
-            "The wrong way round: the gradients are longer by the loss scale, so the limit has to be raised by it. You "
-            "divide it, and nothing is left.",
-        ),
-        Mistake(
-            _adds_norms,
-            "You add up the norms of the gradients. The global norm is the root of the sum of their squares.",
-        ),
-        Mistake(
-            _applies_if_finite,
-            "You skip the bad step by yourself, so the optimizer never hears of it and its scale never falls. Call "
-            "optimizer.apply always.",
-        ),
-        Mistake(
-            lambda optimizer, gradients, variables, clip_norm: None,
-            "Nothing moves: the clipped gradients are never handed to optimizer.apply.",
-        ),
-        Mistake(
-            _keeps_the_pair,
-            "tf.clip_by_global_norm gives a pair, the clipped gradients and their norm before. Give `apply` the first "
-            "of the two.",
         ),
     ),
     hints=(

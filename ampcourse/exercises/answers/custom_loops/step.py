@@ -80,31 +80,6 @@ def _divides_the_loss(model: Any, optimizer: Any, loss_fn: Any, x: Any, y: Any) 
     return loss
 
 
-def _divides_too_late(model: Any, optimizer: Any, loss_fn: Any, x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
-    with tf.GradientTape() as tape:
-        scaled = optimizer.scale_loss(loss_fn(y, model(x, training=True)))
-    optimizer.apply(tape.gradient(scaled, model.trainable_variables))
-    return scaled / optimizer.dynamic_scale
-
-
-def _scales_outside(model: Any, optimizer: Any, loss_fn: Any, x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
-    with tf.GradientTape() as tape:
-        loss = loss_fn(y, model(x, training=True))
-    scaled = optimizer.scale_loss(loss)
-    optimizer.apply(tape.gradient(scaled, model.trainable_variables), model.trainable_variables)
-    return loss
-
-
-def _zeros(optimizer: Any, gradients: list) -> list:
-    import tensorflow as tf
-
-    return [tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for g in gradients]
-
-
 def _unscaled(optimizer: Any, gradients: list) -> list:
     return [g / optimizer.dynamic_scale for g in gradients]
 
@@ -171,50 +146,6 @@ train_step = Exercise(
         Mistake(
             _step(scale=lambda optimizer, loss: optimizer.scale_loss(optimizer.scale_loss(loss))),
             "Your loss is scaled twice, but unscaled only once.",
-        ),
-        Mistake(
-            _step(scale=lambda optimizer, loss: loss * 2.0**15),
-            "You multiply by a fixed number, but the loss scale is another one, and it moves. Ask the optimizer: "
-            "optimizer.scale_loss(loss).",
-        ),
-        Mistake(
-            _step(apply=lambda optimizer, gradients, variables: None),
-            "Nothing moves: the gradients are never handed to optimizer.apply.",
-        ),
-        Mistake(
-            _step(between=_zeros),
-            "You put zeros where a gradient is not finite, and apply the rest. The optimizer must see the infinity to "
-            "skip the step and to halve its scale.",
-        ),
-        Mistake(
-            _divides_too_late,
-            "You divide the scaled loss by the scale after `apply`, which may have changed the scale by then. Keep "
-            "`loss` and `scaled_loss` apart, and return the first.",
-        ),
-        Mistake(
-            _scales_outside,
-            "You scale the loss outside the tape. The tape has not seen how scaled_loss came about, so its gradients "
-            "are None: move optimizer.scale_loss(loss) into the `with` block.",
-        ),
-        Mistake(
-            _step(scale=lambda optimizer, loss: optimizer.get_scaled_loss(loss)),
-            "get_scaled_loss and get_unscaled_gradients are calls of Keras 2. In Keras 3 it is optimizer.scale_loss, "
-            "and `apply` unscales.",
-        ),
-        Mistake(
-            _step(between=lambda optimizer, gradients: optimizer.get_unscaled_gradients(gradients)),
-            "get_unscaled_gradients is a call of Keras 2. In Keras 3 `apply` unscales: give it the gradients just as "
-            "the tape gives them.",
-        ),
-        Mistake(
-            _step(returns=lambda loss, scaled: float(loss)),
-            "Eagerly it works. Inside tf.function there are no numbers yet while your code is traced, so nothing can "
-            "become a Python or NumPy number there: return the tensor itself.",
-        ),
-        Mistake(
-            _step(returns=lambda loss, scaled: loss.numpy()),
-            "Eagerly it works. Inside tf.function there are no numbers yet while your code is traced, so nothing has "
-            "a .numpy() there: return the tensor itself.",
         ),
     ),
     hints=(
