@@ -330,7 +330,7 @@ def test_the_script_works_in_a_real_bash(tmp_path: Path) -> None:
     env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, env=env, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == SLUGS
+    assert done.stdout.split() == [slug for slug in SLUGS if slug.startswith("0")]
 
 
 def test_the_shell_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
