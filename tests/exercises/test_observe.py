@@ -181,6 +181,7 @@ class TestRaised:
             (lambda *args: None, ("cannot be used", "NoneType", "return")),
             (lambda *args: (1.0, 2), ("cannot be used", "unpack")),
             (lambda *args: ("x", 1, True), ("cannot be used", "float")),
+            (lambda *args: (None, 1, True), ("cannot be used", "float", "return")),
         ],
     )
     def test_what_the_observer_cannot_use_is_no_error_of_ours(self, answer: Any, words: tuple) -> None:
