@@ -24,6 +24,6 @@ def test_the_examples_run_as_they_stand_and_show_what_the_text_says(tmp_path: Pa
         [sys.executable, "-c", "\n".join(BLOCKS)], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    for said in ("low_precision_softmax", "float32 inside", "'verdict': ", "within", "convert", "Cast", "policy"):
+    for said in ("low_precision_softmax", "float32: ", "'verdict': ", "within", "convert", "Cast", "policy"):
         assert said in ran.stdout, f"{said!r} is not in\n{ran.stdout}"
     assert not list(tmp_path.iterdir())
