@@ -26,7 +26,7 @@ def _inputs(rng: np.random.Generator) -> Inputs:
         return x.astype("float32"), y.astype("float32")
 
     def among_good(bad: Batch) -> list[Batch]:
-        batches = [batch() for _ in range(2)]
+        batches = [batch() for _ in range(3)]
         batches.insert(int(rng.integers(0, 2)), bad)
         return batches
 
