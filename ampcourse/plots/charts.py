@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from ampcourse.plots.scales import logarithmic
 from ampcourse.plots.style import PALETTE, STROKES, Picture, drawn, new_figure, powers_of_two
 from ampcourse.plots.words import listed, power, spell
 
@@ -32,8 +33,10 @@ def symptoms(chart: Any) -> Picture:
     figure = new_figure(9.0, 6.2)
     losses, scale, gradients, moved = figure.subplots(2, 2).ravel()
     _curves(losses, run.losses, twin.losses, "Loss")
+    losses.set_ylabel("loss")
     _scale(scale, run)
     _curves(gradients, run.raw, twin.raw, "Gradients handed over")
+    gradients.set_ylabel("norm")
     _moved(moved, run.moved, twin.moved)
     handles, labels = losses.get_legend_handles_labels()
     names = {"run": chart.policy, "twin": "float32 twin"}
@@ -50,7 +53,7 @@ def _curves(axes: Axes, run: np.ndarray, twin: np.ndarray, title: str) -> None:
         axes.plot(steps, shown, color=stroke.colour, ls=stroke.dashes, lw=1.8 if label == "run" else 3, label=label)
         every = max(len(values) // 6, 1)
         axes.plot(steps[::every], shown[::every], stroke.marker, color=stroke.colour, ms=5)
-    axes.set_yscale("log")
+    logarithmic(axes, "y", 5)
     axes.set(title=title, xlabel="step", xlim=(0, len(run) + 1))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(True)

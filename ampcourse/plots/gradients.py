@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from ampcourse import numerics
 from ampcourse.numerics import Fate, Format, get_format
 from ampcourse.plots.regions import REGIONS, fate_words, shade, thresholds
+from ampcourse.plots.scales import logarithmic
 from ampcourse.plots.style import PALETTE, Picture, drawn, new_figure, powers_of_two
 from ampcourse.plots.words import as_numbers, as_scale, listed, percent, power, raised, spell
 
@@ -164,7 +165,7 @@ def _draw_errors(axes: Axes, at: np.ndarray, errors: np.ndarray) -> int | None:
     bottom = errors[drawable].min(initial=top / 100)
     if drawable.any():
         axes.semilogy(at[drawable], errors[drawable], "-o", color=PALETTE["blue"], ms=4, clip_on=False)
-    axes.set_yscale("log")
+    logarithmic(axes, "y")
     if exact.any():
         axes.plot(at[exact], np.full(exact.sum(), bottom / 2), "v", color=PALETTE["blue"], ms=7, clip_on=False)
         axes.annotate("no error", (at[exact].mean(), bottom / 2), (0, 9), textcoords="offset points", ha="center")

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from ampcourse.plots.scales import logarithmic
 from ampcourse.plots.style import GREY, PALETTE, STROKES, End, Picture, drawn, label_ends, new_figure
 from ampcourse.plots.words import as_numbers, listed, spell
 
@@ -41,7 +42,8 @@ def update_sizes(updates: Mapping[str, Any], right: str, title: str = "How far o
     for place, (name, length) in enumerate(lengths.items()):
         words.append(f"{name} {_draw_length(axes, place, length, lengths[right], low, name == right)}")
     axes.axvline(lengths[right], color=GREY, lw=1.2, ls=(0, (1, 2)), zorder=0)
-    axes.set(xscale="log", xlim=(low, high), ylim=(len(lengths) - 0.4, -0.6))
+    logarithmic(axes, "x")
+    axes.set(xlim=(low, high), ylim=(len(lengths) - 0.4, -0.6))
     axes.set(xlabel="length of the update (logarithmic axis)", yticks=range(len(lengths)), yticklabels=list(lengths))
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)

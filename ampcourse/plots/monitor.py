@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from ampcourse.plots.scales import logarithmic
 from ampcourse.plots.style import PALETTE, Picture, drawn, new_figure, powers_of_two
 from ampcourse.plots.words import percent, power, spell
 
@@ -101,13 +102,7 @@ def _draw_norm(axes: Axes, data: dict[str, np.ndarray]) -> str:
     axes.plot(data["step"], np.where(drawable, norm, np.nan), color=PALETTE["green"], lw=1.4, label="gradient norm")
     alone = drawable & ~np.r_[False, drawable[:-1]] & ~np.r_[drawable[1:], False]
     axes.plot(data["step"][alone], norm[alone], ".", color=PALETTE["green"])
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
-    axes.yaxis.set_minor_locator(NullLocator())
-    if drawable.any():  # two powers of ten in view, or the axis says nothing of its scale
-        low, high = np.floor(np.log10(norm[drawable].min())), np.ceil(np.log10(norm[drawable].max()))
-        if high - low <= 1:
-            axes.set_ylim(0.7 * 10.0**low, 1.4 * 10.0 ** max(high, low + 1))
+    logarithmic(axes, "y", 5)
     axes.set_ylabel("norm, unscaled")
     if bad.any():
         axes.plot(

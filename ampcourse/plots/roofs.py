@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ampcourse.plots.scales import logarithmic
 from ampcourse.plots.style import GREY, PALETTE, STROKES, Picture, drawn, new_figure
 from ampcourse.plots.words import listed
 
@@ -45,7 +46,9 @@ def roofline(peak: float, bandwidth: float, points: Mapping[str, tuple[float, fl
         look = {"color": stroke.colour, "marker": stroke.marker, "ms": 9, "ls": "", "mec": "black", "zorder": 5}
         axes.plot([intensity], [speed], label=name, **look)
     speeds = [speed for _, speed in measured.values()]
-    axes.set(xscale="log", yscale="log", xlim=(x[0], x[-1]), ylim=(min(*speeds, peak) / 4, max(*speeds, peak) * 2))
+    logarithmic(axes, "x")
+    logarithmic(axes, "y")
+    axes.set(xlim=(x[0], x[-1]), ylim=(min(*speeds, peak) / 4, max(*speeds, peak) * 2))
     axes.set(xlabel="arithmetic intensity (operations for each byte moved)", ylabel="operations a second")
     axes.grid(True, which="major", alpha=0.6)
     axes.set_title(title or "The roof of this machine, and what was measured")

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from ampcourse.plots.scales import logarithmic
 from ampcourse.plots.style import (
     GREY,
     PALETTE,
@@ -188,7 +189,7 @@ def training_curves(losses: Mapping[str, Any], log: bool = True) -> Picture:
     longest = max(values.size for values in series.values())
     axes.set(xlim=(1, max(longest, 2)), xlabel="step", ylabel="loss (logarithmic axis)" if log else "loss")
     if log:
-        axes.set_yscale("log")
+        logarithmic(axes, "y")
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(True)
     never = [name for name, values in series.items() if not np.isfinite(values).any()]
