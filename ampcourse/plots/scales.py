@@ -38,7 +38,11 @@ class DecadeLocator(Locator):
         parts = _inside(np.outer(10.0**exponents, [1, 2, 5]).ravel(), low, high)
         if len(parts) > 1:
             return parts
-        return _inside(MaxNLocator(nbins=3, steps=[1, 2, 5, 10]).tick_values(low, high), low, high)
+        for bins in range(3, self.most + 1):
+            even = _inside(MaxNLocator(nbins=bins, steps=[1, 2, 5, 10]).tick_values(low, high), low, high)
+            if len(even) > 1:
+                return even
+        return np.array([low, high])
 
 
 def _inside(values: np.ndarray, low: float, high: float) -> np.ndarray:
