@@ -1,0 +1,1 @@
+"""Commands that are long enough for a module each; they import what they need only when they run."""
