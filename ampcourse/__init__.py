@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "check": "ampcourse.exercises.check:check",
     "hint": "ampcourse.exercises.check:hint",
-    "quietly": "ampcourse.exercises.quiet:quietly",
+    "quietly": "ampcourse.quiet:quietly",
     "record": "ampcourse.reproduce.record:record",
     "numerics": "ampcourse.numerics",
     "plots": "ampcourse.plots",

@@ -20,7 +20,7 @@ from ampcourse.exercises.engine import Question, judge
 from ampcourse.exercises.model import BrokenExercise, Exercise, Verdict
 from ampcourse.exercises.observe import observe
 from ampcourse.exercises.observers import call
-from ampcourse.exercises.quiet import quietly
+from ampcourse.quiet import quietly
 
 SEEDS = (0, 1, 2)
 SECONDS, SECONDS_TRAINING = 30.0, 300.0

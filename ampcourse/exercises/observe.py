@@ -16,7 +16,7 @@ import numpy as np
 from ampcourse.exercises import observers, wire
 from ampcourse.exercises.facts import Unusable, facts
 from ampcourse.exercises.frames import clean, described, is_misfit, is_untouched, message
-from ampcourse.exercises.quiet import LONGEST_OUTPUT, TimeIsUp, quietly, time_limit
+from ampcourse.quiet import LONGEST_OUTPUT, TimeIsUp, quietly, time_limit
 
 NUMPY_DEFAULTS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 """What a notebook has set with `np.seterr` is no part of an answer."""

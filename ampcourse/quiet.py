@@ -1,4 +1,4 @@
-"""Keeping the learner's code from flooding, from writing to stderr, and (where that is safe) from running for ever.
+"""Keeping code from flooding, from writing to stderr, and (where that is safe) from running for ever.
 
 In a graded cell one line on stderr costs all points, and TensorFlow writes there from C++ without asking Python.
 """
@@ -28,7 +28,7 @@ _files: list[int] = []  # the descriptor that 2 points at, while it does
 
 
 class TimeIsUp(BaseException):
-    """Raised in the learner's code by the time limit; not an Exception, so that `except Exception` lets it pass."""
+    """Raised by the time limit in the limited code; not an Exception, so that `except Exception` lets it pass."""
 
 
 class Cut(io.TextIOBase):
@@ -62,7 +62,7 @@ class Cut(io.TextIOBase):
         return True
 
     def close(self) -> None:
-        """Stay open: the learner's code may close what it was given."""
+        """Stay open: the code may close what it was given."""
 
     def text(self) -> str:
         """What was kept, and how much was not."""
@@ -101,7 +101,7 @@ def _capturing(captured: Captured) -> Iterator[None]:
         written = stack.enter_context(_descriptor_to_file())
         noticed = stack.enter_context(warnings.catch_warnings(record=True))
         if any(action == "error" for action, *_ in warnings.filters):
-            warnings.resetwarnings()  # set for the whole notebook, and so no part of an answer
+            warnings.resetwarnings()  # set for the whole notebook, and so no part of what is captured
         stack.enter_context(_loggers_to({id(sys.stdout): out, id(sys.stderr): err}))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
