@@ -15,6 +15,7 @@ _HOMES = {
     "dtype_table": "dtypes",
     "hardware": "machine",
     "hlo": "xla",
+    "kept_for_backward": "memory",
     "parity": "paired",
     "rewritten_graph": "graph",
 }
