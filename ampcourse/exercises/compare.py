@@ -29,6 +29,7 @@ class Fault:
     text: str = ""
     frames: tuple[str, ...] = ()
     inside: str = ""
+    at: str = ""
 
     def __str__(self) -> str:
         if self.kind == "raised":
@@ -76,19 +77,35 @@ def _entry(entry: Any) -> Facts | Fault:
         for f in fault.get("frames", ())[:8]
     )
     texts = (clean(str(fault.get(name, ""))) for name in ("type", "text"))
-    return Fault(kind, *texts, frames=frames, inside=clean(str(fault.get("inside", "")), 120))
+    inside, at = clean(str(fault.get("inside", "")), 120), clean(str(fault.get("at", "")))
+    return Fault(kind, *texts, frames=frames, inside=inside, at=at)
 
 
 def problem(exercise: Exercise, got: Facts | Fault, want: Facts) -> str:
     """What is wrong with an observation, in one line; empty if nothing is. Never tells the right value."""
     if isinstance(got, Fault):
-        return str(got)
+        return _none(got.at, want) if got.kind == "unusable" and got.at else str(got)
     if got.keys() != want.keys():
         return _other_parts(got, want)
     for name, fact in want.items():
         if says := _wrong(exercise, got[name], fact):
             return says if name == "value" else f"{name}: {says}"
     return ""
+
+
+def _none(at: str, want: Facts) -> str:
+    """One part is None: which, and what belongs there."""
+    fact = want.get(at, want.get("value") if at.replace(".", "").isdigit() else None)
+    if fact is None:
+        return f"'{at}' is None and was not asked for"
+    part = f"position {at}" if at.isdigit() else "what you returned" if at == "value" else f"'{at}'"
+    if isinstance(fact, str):
+        belongs = "a text"
+    elif fact.dtype == bool:
+        belongs = "True or False"
+    else:
+        belongs = "an array" if at in want and fact.ndim else "a number"
+    return f"{part} is None, where {belongs} belongs: is a `return` missing?"
 
 
 def _other_parts(got: Facts, want: Facts) -> str:

@@ -23,7 +23,15 @@ _PLAIN = (bool, int, float, np.generic)
 
 
 class Unusable(Exception):
-    """What was returned cannot be judged; the sentence says why."""
+    """What was returned cannot be judged; the sentence says why.
+
+    Attributes:
+        at: the name of the fact that is None, if that is what is wrong: whoever judges knows what belongs there.
+    """
+
+    def __init__(self, says: str, at: str = "") -> None:
+        super().__init__(says)
+        self.at = at
 
 
 def facts(value: Any) -> Facts:
@@ -58,6 +66,8 @@ def _collect(value: Any, path: str, found: Facts, depth: int) -> None:
     if parts is None:
         if len(found) >= MOST_FACTS:
             raise Unusable(f"more than {MOST_FACTS:,} separate parts were returned")
+        if value is None:
+            raise Unusable("None was returned for a part of the answer", at=path or "value")
         found[path or "value"] = _leaf(value)
         return
     if not parts:
@@ -183,8 +193,6 @@ def _name(value: Any) -> str:
 
 
 def _unexpected(value: Any, array: np.ndarray | None) -> str:
-    if value is None:
-        return "None was returned where a number belongs"
     if callable(value):
         return f"{_name(value)} was returned, not its result: is a call missing?"
     if hasattr(type(value), "__next__") or type(value).__name__.startswith("dict_"):

@@ -66,7 +66,7 @@ def _once(observer: Callable, arguments: tuple, answer: Any, seconds: float | No
         with time_limit(seconds):
             return {"facts": facts(observer(answer, *arguments))}
     except Unusable as error:
-        return _fault("unusable", clean(str(error)))
+        return _fault("unusable", clean(str(error)), clean(error.at))
     except TimeIsUp:
         return _fault("timeout", "")
     except KeyboardInterrupt:
@@ -80,8 +80,8 @@ def _once(observer: Callable, arguments: tuple, answer: Any, seconds: float | No
         return {"fault": described(error, observer)}
 
 
-def _fault(kind: str, text: str) -> dict[str, Any]:
-    return {"fault": {"kind": kind, "text": text}}
+def _fault(kind: str, text: str, at: str = "") -> dict[str, Any]:
+    return {"fault": {"kind": kind, "text": text} | ({"at": at} if at else {})}
 
 
 def _message(seen: dict[str, Any], printed: str, warned: str) -> bytes:

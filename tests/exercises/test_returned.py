@@ -13,7 +13,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ampcourse.exercises.engine import check_once
 from ampcourse.exercises.facts import Unusable, facts
+from ampcourse.exercises.model import Exercise
 
 VALUES = np.array([1.5, -2.0, 0.25])
 SAME_VALUES = {
@@ -184,3 +186,25 @@ def test_what_cannot_be_judged_is_said_in_one_sentence(value: Any, word: str) ->
 
 def test_a_list_is_what_it_holds_not_what_it_says() -> None:
     assert facts(Lying([1.0, 2.0, 3.0]))["value"].tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("right", "belongs"),
+    [("a word", "a text"), (1.5, "a number"), (True, "True or False"), (np.ones(3), "an array")],
+    ids=["text", "number", "bool", "array"],
+)
+def test_none_in_an_answer_is_told_with_what_belongs_there(right: Any, belongs: str) -> None:
+    def parts(answer: Any) -> dict[str, Any]:
+        return {"first": 1.0, "second": answer()}
+
+    asked = Exercise("demo.parts", lambda rng: {"all": ()}, lambda: right, {"all": 1}, observer=parts)
+    says = check_once(asked, lambda: None).criteria[0].says
+    assert says == f"'second' is None, where {belongs} belongs: is a `return` missing?"
+
+
+def test_none_in_a_list_is_told_with_its_position() -> None:
+    asked = Exercise("demo.list", lambda rng: {"all": ()}, lambda: [1.0, 2.0, 3.0], {"all": 1})
+    says = check_once(asked, lambda: [1.0, None, 3.0]).criteria[0].says
+    assert says.startswith("position 1 is None, where a number belongs")
+    one = Exercise("demo.one", lambda rng: {"all": ()}, lambda: "text", {"all": 1})
+    assert check_once(one, lambda: {"a": None}).criteria[0].says == "'a' is None and was not asked for"
