@@ -53,6 +53,7 @@ class Lesson:
     gpu_seconds: float
     results: tuple[Expected, ...]
     bfloat16_heavy: bool = False  # most of its time goes into bfloat16, slow where the processor lacks it
+    last: bool = False  # it reads what the others recorded, so that it runs when they have ended
 
     @property
     def number(self) -> str:
@@ -155,6 +156,7 @@ def _lesson(entry: Mapping[str, Any]) -> Lesson:
         gpu_seconds=_seconds(entry, "gpu_seconds"),
         results=tuple(_expected(result) for result in entry.get("result", ())),
         bfloat16_heavy=bool(entry.get("bfloat16_heavy", False)),
+        last=bool(entry.get("last", False)),
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ampcourse.reproduce import executed, files, processes
-from ampcourse.reproduce.executed import Recorded
+from ampcourse.reproduce.executed import EXECUTED, Recorded
 from ampcourse.reproduce.job import Job, Outcome
 
 _GRACE = 30.0  # seconds beyond the limit in which a notebook's own process may tidy up and write its page
@@ -139,6 +139,7 @@ class Crew:
 
     def _start(self, job: Job, scratch: Path, log: Any) -> subprocess.Popen[bytes] | None:
         surroundings = processes.environment(scratch, job.mark, self._profile, self._threads)
+        surroundings[EXECUTED] = str(Path(job.target).parent)
         with self._lock:
             if self._stopping.is_set():
                 return None

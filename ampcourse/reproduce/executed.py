@@ -16,6 +16,8 @@ from ampcourse.reproduce.record import MIME
 
 COMPLETED, FAILED, NOT_RUN = "completed", "failed", "not run"
 LABEL = "papermill-error-cell-tag"
+EXECUTED = "AMPCOURSE_EXECUTED"
+"""The environment variable that tells a running notebook where its run puts the executed ones."""
 _UNFINISHED = {"pending", None}
 _LONGEST = 160
 

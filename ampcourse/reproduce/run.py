@@ -116,7 +116,7 @@ class _Run:
             row = NotebookResult(lesson.slug, lesson.title, "skipped", reason="It had not ended when this was written.")
             if lesson.slug in faults:
                 row = replace(row, status="failed", reason=faults[lesson.slug])
-            elif not self.fresh:
+            elif not self.fresh and not (lesson.last and any(one.status == "skipped" for one in rows)):
                 row = self._kept(lesson) or row
             rows.append(row if row.kept else self._compared(lesson, row, ()))
         begun = Report(
@@ -163,12 +163,21 @@ class _Run:
                 for row in found.notebooks:
                     if row.lesson not in waiting:
                         display.finished(row)
-                at_once = max(1, min(at_once, len(ahead)))
-                jobs = [self._job(lesson, scratch / str(number)) for number, lesson in enumerate(ahead)]
-                with Crew(jobs, at_once, self.profile, plan.threads(at_once), self.out / "logs") as crew:
-                    return self._follow(crew, found, display)
+                for last in (False, True):
+                    chosen = [lesson for lesson in ahead if lesson.last is last]
+                    jobs = [self._job(lesson, scratch / lesson.slug[:2]) for lesson in chosen]
+                    found = self._together(jobs, at_once, found, display)
+                return found
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _together(self, jobs: Sequence[Job], at_once: int, found: Report, display: Display) -> Report:
+        """Run some of the notebooks, so many at once; none of them once the run was interrupted."""
+        if not jobs or found.interrupted:
+            return found
+        at_once = max(1, min(at_once, len(jobs)))
+        with Crew(jobs, at_once, self.profile, plan.threads(at_once), self.out / "logs") as crew:
+            return self._follow(crew, found, display)
 
     def _follow(self, crew: Crew, found: Report, display: Display) -> Report:
         with _signals_to(crew):
@@ -221,7 +230,12 @@ class _Run:
         )
 
     def _fingerprint(self, lesson: Lesson) -> str:
-        return sources.fingerprint(self.course, lesson, self.parameters)
+        parameters = self.parameters
+        if lesson.last:  # what it reads decides what it shows
+            others = (executed.load(self._target(one)) for one in self.course.lessons if not one.last)
+            read = [[(one.name, one.value) for one in executed.recorded(notebook)] for notebook in others if notebook]
+            parameters = parameters | {"recorded by the others": read}
+        return sources.fingerprint(self.course, lesson, parameters)
 
     def _target(self, lesson: Lesson) -> Path:
         return self.out / "executed" / f"{lesson.slug}.ipynb"
