@@ -30,13 +30,13 @@ FILE_NAME = "fashion_mnist.npz"
 SHA256 = "a72fb1bc971b9125e62595633d4e702106eb1e50278c743109d8f429d5f495be"
 # Mean and standard deviation of the 10,000 training pictures, grey values in [0, 1]; a test recomputes them.
 MEAN, STD = 0.286105, 0.353626
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 
-Split = tuple[np.ndarray, np.ndarray]
+Part = tuple[np.ndarray, np.ndarray]
 
 
 class DataError(UserError):
-    """The data file is missing or damaged."""
+    """Data cannot be had or used as asked: unknown, missing, damaged, not to be downloaded, or too little of it."""
 
 
 def data_root() -> Path:
@@ -46,7 +46,7 @@ def data_root() -> Path:
     return clone if (clone / "DATASHEET.md").is_file() else _PACKAGE / "_bundled" / "data"
 
 
-def load(normalise: bool = True, folder: Path | None = None) -> tuple[Split, Split]:
+def load(normalise: bool = True, folder: Path | None = None) -> tuple[Part, Part]:
     """Read the training and the test part.
 
     Args:
@@ -61,10 +61,20 @@ def load(normalise: bool = True, folder: Path | None = None) -> tuple[Split, Spl
     Raises:
         DataError: if the file is missing, unreadable or damaged.
     """
+    (x_train, y_train), (x_test, y_test) = grey_values(folder)
+    return (_prepare(x_train, normalise), y_train), (_prepare(x_test, normalise), y_test)
+
+
+def grey_values(folder: Path | None = None) -> tuple[Part, Part]:
+    """As `load`, but the pictures are the stored uint8 values, 0 to 255.
+
+    Raises:
+        DataError: if the file is missing, unreadable or damaged.
+    """
     content = _read((Path(folder) if folder is not None else data_root()) / FILE_NAME)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        train = _prepare(arrays["x_train"], normalise), arrays["y_train"].astype(np.int64)
-        test = _prepare(arrays["x_test"], normalise), arrays["y_test"].astype(np.int64)
+        train = arrays["x_train"][..., np.newaxis], arrays["y_train"].astype(np.int64)
+        test = arrays["x_test"][..., np.newaxis], arrays["y_test"].astype(np.int64)
     return train, test
 
 
@@ -82,5 +92,5 @@ def _read(path: Path) -> bytes:
 
 
 def _prepare(images: np.ndarray, normalise: bool) -> np.ndarray:
-    grey = images[..., np.newaxis].astype(np.float32) / np.float32(255)
+    grey = images.astype(np.float32) / np.float32(255)
     return (grey - np.float32(MEAN)) / np.float32(STD) if normalise else grey

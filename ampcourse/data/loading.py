@@ -1,0 +1,39 @@
+"""`pictures`: a data set by name, from the course, from the cache, or, if that is allowed, from the network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ampcourse.data.embedded import DataError, grey_values
+from ampcourse.data.sources import EMBEDDED, Source, source
+from ampcourse.data.splits import Pictures, Split
+
+
+def pictures(
+    name: str = EMBEDDED, *, download: bool = False, limit: int | None = None, cache: str | Path | None = None
+) -> Pictures:
+    """A data set by name.
+
+    Args:
+        name: a key of `sources()`.
+        download: allow a download where the data is not on this machine yet; size and licence are shown before.
+        limit: use only this many training pictures, as many of each class as can be; None takes all.
+        cache: the folder in which fetched data is kept.
+
+    Raises:
+        DataError: if the name is unknown, the data is not here and may or cannot be fetched, or it is damaged.
+    """
+    wanted = source(name)
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise DataError(f"limit is {limit!r}: it must be a whole number of at least 1.")
+    whole = _embedded(wanted) if name == EMBEDDED else _fetched(wanted, download, cache)
+    return whole if limit is None else whole.limited(limit)
+
+
+def _embedded(wanted: Source) -> Pictures:
+    train, test = grey_values()
+    return Pictures(wanted, Split(*train), Split(*test), wanted.mean, wanted.std)
+
+
+def _fetched(wanted: Source, download: bool, cache: str | Path | None) -> Pictures:
+    raise DataError(f"{wanted.describes}; it is not on this machine yet.")
