@@ -1,0 +1,143 @@
+"""Checkpoints that survive being killed: written whole or not at all, the last two kept, damage noticed.
+
+A checkpoint is one `.npz` file with all variables (weights, optimizer slots, loss scale, averages, running metrics,
+states of random generators) and a line of JSON that says where in the run it was taken. The zip format carries a CRC
+of each array, so a damaged file is told from a good one when it is read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ampcourse.training.config import TrainingError
+
+KEEP = 2
+_WHERE = "__where__"
+
+
+@dataclass
+class Where:
+    """How far a run is: `batch` batches of epoch `epoch` are done (both from 0), and `update` updates in all."""
+
+    epoch: int = 0
+    batch: int = 0
+    update: int = 0
+    best: float = 0.0
+    best_epoch: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was read: the place in the run, the arrays by name, and a sentence if a newer file was damaged."""
+
+    where: Where
+    arrays: dict[str, np.ndarray]
+    says: str = ""
+
+
+def write(folder: Path, where: Where, arrays: Mapping[str, np.ndarray]) -> Path:
+    """Writes a checkpoint and removes all but the last two.
+
+    The bytes go to a file of another name, reach the disk, and only then take the name of a checkpoint: whoever kills
+    the process at any moment leaves the one before.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"checkpoint-{where.update:09d}.npz"
+    text = np.frombuffer(json.dumps(asdict(where)).encode(), np.uint8)
+    content = io.BytesIO()
+    np.savez(content, **{_WHERE: text}, **arrays)
+    replace(path, content.getbuffer())
+    for old in files(folder)[:-KEEP]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def replace(path: Path, content: Any) -> None:
+    """Writes a file whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)  # noqa: PTH105 the one call that is atomic by name
+
+
+def files(folder: Path) -> list[Path]:
+    """The checkpoints of a run, the oldest first."""
+    return sorted(Path(folder).glob("checkpoint-*.npz"))
+
+
+def clear(folder: Path) -> None:
+    """Removes the checkpoints of an earlier run."""
+    for path in files(folder):
+        path.unlink(missing_ok=True)
+
+
+def read(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that is whole; None if there is no checkpoint at all.
+
+    Raises:
+        TrainingError: if there are checkpoints and none can be read.
+    """
+    damaged: list[Path] = []
+    for path in reversed(files(folder)):
+        try:
+            where, arrays = _read(path)
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            damaged.append(path)
+            continue
+        says = f"'{damaged[0]}' is damaged: the run goes on from the checkpoint before, {path.name}." if damaged else ""
+        return Checkpoint(where, arrays, says)
+    if damaged:
+        raise TrainingError(
+            f"No checkpoint in '{folder}' can be read ({len(damaged)} damaged): start again without --resume."
+        )
+    return None
+
+
+def _read(path: Path) -> tuple[Where, dict[str, np.ndarray]]:
+    with np.load(path, allow_pickle=False) as content:
+        arrays = {name: content[name] for name in content.files}
+    fields = json.loads(arrays.pop(_WHERE).tobytes())
+    return Where(**fields), arrays
+
+
+def gather(groups: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The values of groups of Keras variables, named group/number."""
+    return {
+        f"{group}/{i:05d}": np.asarray(_numpy(variable))
+        for group, variables in groups.items()
+        for i, variable in enumerate(variables)
+    }
+
+
+def put_back(groups: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Assigns what `gather` gave.
+
+    Raises:
+        TrainingError: if the checkpoint holds other variables.
+    """
+    names = {f"{group}/{i:05d}": v for group, variables in groups.items() for i, v in enumerate(variables)}
+    if set(names) != set(arrays) or any(tuple(v.shape) != arrays[name].shape for name, v in names.items()):
+        raise TrainingError(
+            "The checkpoint holds other variables than this model: it was written by another version of the course, so "
+            "start again without --resume."
+        )
+    for name, variable in names.items():
+        variable.assign(arrays[name])
+
+
+def _numpy(variable: Any) -> np.ndarray:
+    import keras
+
+    return keras.ops.convert_to_numpy(variable)
