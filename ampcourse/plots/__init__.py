@@ -14,6 +14,7 @@ from ampcourse.plots.maps import map_rows
 from ampcourse.plots.monitor import gradient_health
 from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
 from ampcourse.plots.parity import paired_runs
+from ampcourse.plots.real_training import accuracy_by_epoch, time_shares
 from ampcourse.plots.roofs import roofline
 from ampcourse.plots.steps import step_dtypes
 from ampcourse.plots.style import PALETTE, Picture
@@ -24,6 +25,7 @@ __all__ = [
     "PALETTE",
     "Explorer",
     "Picture",
+    "accuracy_by_epoch",
     "bit_layout",
     "dtype_lanes",
     "fate_by_scale",
@@ -43,6 +45,7 @@ __all__ = [
     "step_dtypes",
     "swamping",
     "symptoms",
+    "time_shares",
     "tipping_ratio",
     "training_curves",
     "ulp_staircase",

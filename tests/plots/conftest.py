@@ -195,6 +195,23 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
         {"Keras 3": [0, 0, 0.1, 0.2, 0.3, 0.3], "Keras 2": [0, 0, 0.3, 0.3, 0.3, np.nan]}
     ),
     "learning_rates of one step": lambda: plots.learning_rates({"a": [0.5]}),
+    "accuracy_by_epoch of two runs": lambda: plots.accuracy_by_epoch(
+        {"momentum 0.99": [0.1, 0.1, 0.14, 0.3], "momentum 0.9": [0.5, 0.68, 0.72, 0.75]}, chance=0.1
+    ),
+    "accuracy_by_epoch close together": lambda: plots.accuracy_by_epoch(
+        {f"run {i}": np.linspace(0, 1 - i / 100, 9) for i in range(6)}, title="My own"
+    ),
+    "accuracy_by_epoch of one epoch": lambda: plots.accuracy_by_epoch({"a": [1.0]}),
+    "time_shares of two policies": lambda: plots.time_shares(
+        {
+            "float32": {"convolutions and the rest": 18.0, "normalisation": 9.0, "optimizer": 1.0, "input": 2.0},
+            "mixed_bfloat16": {"convolutions and the rest": 12.0, "normalisation": 9.5, "optimizer": 1.1, "input": 2},
+        }
+    ),
+    "time_shares of many parts": lambda: plots.time_shares(
+        {f"row {r}": {f"part {p}": p * (r + 1) for p in range(7)} for r in range(6)}, title="My own"
+    ),
+    "time_shares of one part": lambda: plots.time_shares({"all": {"one": 1e-3}}),
 }
 CASES = {f"{kind}-{name}": partial(draw, name) for kind, draw in BY_FORMAT.items() for name in NAMES} | AWKWARD
 
