@@ -11,6 +11,7 @@ from ampcourse.plots.graphs import graph_rewrite
 from ampcourse.plots.lanes import dtype_lanes
 from ampcourse.plots.loops import learning_rates, update_sizes
 from ampcourse.plots.maps import map_rows
+from ampcourse.plots.memory import device_timeline, memory_parts
 from ampcourse.plots.monitor import gradient_health
 from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, rounding_error, ulp_staircase
 from ampcourse.plots.parity import paired_runs
@@ -27,6 +28,7 @@ __all__ = [
     "Picture",
     "accuracy_by_epoch",
     "bit_layout",
+    "device_timeline",
     "dtype_lanes",
     "fate_by_scale",
     "format_ranges",
@@ -38,6 +40,7 @@ __all__ = [
     "learning_rates",
     "loss_scale_trace",
     "map_rows",
+    "memory_parts",
     "number_line",
     "paired_runs",
     "roofline",

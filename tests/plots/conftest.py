@@ -124,6 +124,12 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
     "roofline of six": lambda: plots.roofline(
         3e14, 2e12, {f"a piece of work, {n}": (10.0 ** (n - 2), 2e11 * 5**n) for n in range(6)}, title="My own"
     ),
+    "device_timeline of one kernel": lambda: plots.device_timeline([(0, 3, 2)], 132, 10),
+    "device_timeline of many": lambda: plots.device_timeline([(i, i + 0.6, i % 108) for i in range(300)], 108, 250),
+    "memory_parts of one bar": lambda: plots.memory_parts({"a": {"variables": 10}}),
+    "memory_parts of twelve": lambda: plots.memory_parts(
+        {f"a model, mixed_bfloat16, {i}": {f"kept in part {j}": 1e9 * (i + j) for j in range(6)} for i in range(12)}
+    ),
     "map_rows of one map": lambda: plots.map_rows({"a": np.eye(4)}, shape=(4, 4)),
     "map_rows of three kinds": lambda: plots.map_rows(
         {"target": RNG.random((5, 784)), "float32": RNG.random((5, 28, 28)), "float16, not scaled": np.zeros((5, 784))},
@@ -172,6 +178,7 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
         chart([np.nan] * 150, [2.0 ** (15 - k) for k in range(140)] + [0.0] * 10, {"a": np.nan, "b": 0.0})
     ),
     "symptoms of one step": lambda: plots.symptoms(chart([1.0], [1.0], {"a": 900.0})),
+    "training_curves by epoch": lambda: plots.training_curves({"warm-up": [2.0, 1.0], "none": [2, 1.5]}, unit="epoch"),
     "training_curves of one step": lambda: plots.training_curves({"a": [2.5]}),
     "paired_runs of two policies": lambda: plots.paired_runs(
         {"float32": 0.9 + 0.01 * RNG.normal(size=8), "mixed_float16": 0.9 + 0.01 * RNG.normal(size=8)},
