@@ -13,6 +13,7 @@ import click
 import ampcourse
 from ampcourse import faults
 from ampcourse.commands.options import LessonName, Place, Seconds, Whole, nearest
+from ampcourse.commands.train import train
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -258,6 +259,8 @@ def completion(shell: str | None) -> int:
     click.echo(found(main, {}, "ampcourse", "_AMPCOURSE_COMPLETE").source())
     return 0
 
+
+main.add_command(train)
 
 if __name__ == "__main__":
     main(prog_name="ampcourse")

@@ -32,7 +32,8 @@ class Feed:
         settings = {"train": True, "seed": self.config.seed, "epoch": epoch, "start": start}
         if self.backend == "tensorflow":
             return self._made(data.pipeline, self.pictures.train, settings).take(stop - start)
-        return itertools.islice(self._made(data.batches, self.pictures.train, settings), stop - start)
+        found = self._made(data.batches, self.pictures.train, settings)
+        return (pair for pair in itertools.islice(found, stop - start))  # Keras knows generators, not islice
 
     def test(self) -> Iterable[Any]:
         """All test pictures, as they are; the last batch may be smaller."""

@@ -7,6 +7,8 @@ import io
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from ampcourse.training.checkpoint import replace
 
 CSV_NAME = "log.csv"
@@ -22,7 +24,7 @@ COLUMNS = (
     "skipped",
     "seconds",
 )
-NO_TENSORBOARD = "TensorFlow is not installed, so there are no TensorBoard logs: log.csv has the same numbers."
+NO_TENSORBOARD = "TensorBoard logs are written on the TensorFlow backend alone: log.csv has the same numbers."
 
 
 def write_csv(folder: Path, history: list[dict[str, Any]]) -> None:
@@ -39,26 +41,31 @@ class Board:
     """Writes the numbers of each epoch for TensorBoard, with TensorFlow's own writer."""
 
     def __init__(self, folder: Path | None) -> None:
-        """With no folder, or without TensorFlow, nothing is written."""
+        """With no folder, or on another backend than TensorFlow, nothing is written."""
         self.says = ""
         self._writer: Any = None
         if folder is None:
             return
-        try:
-            import tensorflow as tf
-        except ModuleNotFoundError:
+        if keras.backend.backend() != "tensorflow":
             self.says = NO_TENSORBOARD
             return
-        self._scalar = tf.summary.scalar
+        import tensorflow as tf
+
         self._writer = tf.summary.create_file_writer(str(folder / "tensorboard"))
 
     def write(self, row: dict[str, Any]) -> None:
         """One epoch, at the place of its last update."""
         if self._writer is None:
             return
-        with self._writer.as_default():
+        import tensorflow as tf
+
+        # tf.summary.scalar needs the package tensorboard, which only the reader of the log has to have.
+        kind = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
+        metadata = tf.compat.v1.SummaryMetadata(plugin_data=kind)
+        with self._writer.as_default(), tf.summary.record_if(True):
             for name in COLUMNS[2:]:
-                self._scalar(name, float(row[name]), step=int(row["update"]))
+                number = tf.constant(row[name], tf.float32)
+                tf.summary.write(name, number, step=int(row["update"]), metadata=metadata)
         self._writer.flush()
 
     def close(self) -> None:

@@ -57,6 +57,7 @@ def train(config: Config, *, resume: bool = False, fresh: bool = False, progress
                 raise
         from ampcourse.training.memory import proposal
 
+        show.say("The memory is full: looking for a batch that fits.")
         raise TrainingError(proposal(config, backend, folder)) from None  # by now the run's memory is free again
 
 
@@ -88,7 +89,7 @@ def _policy_restored() -> Iterator[None]:
 
 
 def _settle(config: Config, folder: Path | None, resume: bool, fresh: bool) -> None:
-    """Makes sure that the folder holds this run or none, and writes the configuration.
+    """Makes sure that the folder holds this run or none; a run that never came to a checkpoint counts for none.
 
     Raises:
         TrainingError: if it holds another.
@@ -104,15 +105,13 @@ def _settle(config: Config, folder: Path | None, resume: bool, fresh: bool) -> N
                 "folder."
             )
         return
-    if (folder / FILE_NAME).exists() or checkpoint.files(folder):
+    if checkpoint.files(folder):
         if not fresh:
             raise TrainingError(
                 f"'{folder}' holds a run already: go on with it (--resume), throw it away (--fresh) or name another "
                 "folder (--out)."
             )
         checkpoint.clear(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    checkpoint.replace(folder / FILE_NAME, (config.to_json() + "\n").encode())
 
 
 class _Halt(Exception):
@@ -145,6 +144,9 @@ class _Run:
         """From the start, or from the checkpoint, to the end."""
         start = time.perf_counter()
         self.interrupts = interrupts
+        if self.folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            checkpoint.replace(self.folder / FILE_NAME, (self.config.to_json() + "\n").encode())
         if resume and self.folder:
             self._take_up(self.folder)
         self.show.begin(self.plan, self.where.update)
