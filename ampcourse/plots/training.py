@@ -163,12 +163,13 @@ def _trace_words(scales: np.ndarray, skipped: np.ndarray, final: float) -> str:
 
 
 @drawn
-def training_curves(losses: Mapping[str, Any], log: bool = True) -> Picture:
+def training_curves(losses: Mapping[str, Any], log: bool = True, unit: str = "step") -> Picture:
     """Loss against step, one curve a run; where a loss stops being finite, the curve ends with a cross.
 
     Args:
         losses: name of the run to its losses, one a step; at most six.
         log: draw the loss on a logarithmic axis.
+        unit: what each loss belongs to, in the singular, such as "epoch".
 
     Raises:
         ValueError: for no run, too many, or a loss that is not positive on a logarithmic axis.
@@ -181,24 +182,24 @@ def training_curves(losses: Mapping[str, Any], log: bool = True) -> Picture:
         finite = np.isfinite(values)
         if log and (values[finite] <= 0).any():
             raise ValueError(f"The losses of '{name}' are not all positive: draw them with log=False.")
-        words.append(f"{name} {_draw_run(axes, values, finite, stroke)}")
+        words.append(f"{name} {_draw_run(axes, values, finite, stroke, unit)}")
         if finite.any():
             at = int(np.flatnonzero(finite)[-1])
             named = f"{name}: {values[at]:.3g}" if finite.all() else f"{name}: not finite"
             ends.append(End(at + 1, values[at], named, stroke.colour))
     longest = max(values.size for values in series.values())
-    axes.set(xlim=(1, max(longest, 2)), xlabel="step", ylabel="loss (logarithmic axis)" if log else "loss")
+    axes.set(xlim=(1, max(longest, 2)), xlabel=unit, ylabel="loss (logarithmic axis)" if log else "loss")
     if log:
         logarithmic(axes, "y")
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(True)
     never = [name for name, values in series.items() if not np.isfinite(values).any()]
-    axes.set_title("Loss, step by step" + (f" (never finite: {listed(never)})" if never else ""))
+    axes.set_title(f"Loss, {unit} by {unit}" + (f" (never finite: {listed(never)})" if never else ""))
     label_ends(axes, ends)
-    return Picture(figure, f"Loss over {longest:,} steps: {'; '.join(words)}.")
+    return Picture(figure, f"Loss over {_count(longest, unit)}: {'; '.join(words)}.")
 
 
-def _draw_run(axes: Axes, values: np.ndarray, finite: np.ndarray, stroke: Stroke) -> str:
+def _draw_run(axes: Axes, values: np.ndarray, finite: np.ndarray, stroke: Stroke, unit: str) -> str:
     """One curve; returns what it does in words."""
     steps = np.arange(1, values.size + 1)
     axes.plot(steps, np.where(finite, values, np.nan), color=stroke.colour, ls=stroke.dashes, lw=1.8)
@@ -210,11 +211,13 @@ def _draw_run(axes: Axes, values: np.ndarray, finite: np.ndarray, stroke: Stroke
     if broken:
         axes.plot(broken, values[broken - 1], "X", color=stroke.colour, mec="black", ms=11)
     start = f"goes from {spell(values[0])} to {spell(values[broken - 1])} and " if broken else ""
-    return (
-        f"{start}is not finite from step {broken + 1:,} on"
-        if not finite[broken:].any()
-        else (f"{start}is not finite at {int((~finite).sum()):,} steps, first at step {broken + 1:,}")
-    )
+    if not finite[broken:].any():
+        return f"{start}is not finite from {unit} {broken + 1:,} on"
+    return f"{start}is not finite at {_count(int((~finite).sum()), unit)}, first at {unit} {broken + 1:,}"
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def _series(given: Mapping[str, Any], what: str) -> dict[str, np.ndarray]:

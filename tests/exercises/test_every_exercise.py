@@ -126,6 +126,9 @@ def test_each_mistake_is_recognised_as_itself(exercise: Exercise, mistake: Any) 
         assert verdict.outcome in {"wrong", "raised"}, (seed, verdict)
         assert verdict.says == (mistake.says,), (seed, verdict)
         assert verdict.score < verdict.max_score
+        if verdict.example:
+            shown = (verdict.example.given, verdict.example.returned, verdict.example.expected)
+            assert max(map(len, shown)) < 1_000, "an example is short enough to read"
 
 
 @each_mistake

@@ -130,6 +130,17 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
     "memory_parts of twelve": lambda: plots.memory_parts(
         {f"a model, mixed_bfloat16, {i}": {f"kept in part {j}": 1e9 * (i + j) for j in range(6)} for i in range(12)}
     ),
+    "speedups of one": lambda: plots.speedups({"resnet20": {"mixed_bfloat16": (1.4, 1.3, 1.5)}}, "float32"),
+    "speedups of many": lambda: plots.speedups(
+        {
+            f"model{n}, batch {2**n}": {
+                f"mixed_bfloat16, XLA {k}": (0.2 * n + k + 0.1, 0.1, 12.0) for k in range(n % 6 + 1)
+            }
+            for n in range(7)
+        },
+        "float32 with TF32 off",
+        "My own",
+    ),
     "map_rows of one map": lambda: plots.map_rows({"a": np.eye(4)}, shape=(4, 4)),
     "map_rows of three kinds": lambda: plots.map_rows(
         {"target": RNG.random((5, 784)), "float32": RNG.random((5, 28, 28)), "float16, not scaled": np.zeros((5, 784))},

@@ -104,6 +104,15 @@ def test_trace_counts_the_skipped_steps():
     assert "Skipped steps: 2, the first at step 2 and the last at step 5" in words
 
 
+def test_curves_name_what_a_loss_belongs_to():
+    drawn = plots.training_curves({"a": [3.0, np.nan, np.nan], "b": [3.0, 2.0, 1.0]}, unit="epoch")
+    assert drawn.alt.startswith("Loss over 3 epochs: a goes from 3 to 3 and is not finite from epoch 2 on")
+    assert drawn.figure.axes[0].get_xlabel() == "epoch"
+    assert drawn.figure.axes[0].get_title("left").startswith("Loss, epoch by epoch")
+    assert "step" not in drawn.alt
+    assert plots.training_curves({"a": [3.0]}).alt.startswith("Loss over 1 step: ")
+
+
 def test_curves_say_where_a_loss_stops_being_finite():
     words = plots.training_curves({"float32": [3.0, 2.0, 1.5], "float16": [3.0, np.inf, np.nan]}).alt
     assert "float32 goes from 3 to 1.5, lowest 1.5" in words
@@ -111,7 +120,7 @@ def test_curves_say_where_a_loss_stops_being_finite():
     never = plots.training_curves({"float16": [np.nan, np.inf], "float32": [1.0, 0.5]})
     assert "float16 is not finite from step 1 on" in never.alt
     assert "never finite: float16" in never.figure.axes[0].get_title("left")
-    assert "is not finite at 1 steps, first at step 2" in plots.training_curves({"a": [3.0, np.nan, 1.0]}).alt
+    assert "is not finite at 1 step, first at step 2" in plots.training_curves({"a": [3.0, np.nan, 1.0]}).alt
 
 
 @pytest.mark.parametrize(

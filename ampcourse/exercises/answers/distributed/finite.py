@@ -25,11 +25,12 @@ def _inputs(rng: np.random.Generator) -> Inputs:
     one, other, third = sorted(rng.permutation(18)[:3].tolist())
     alone = int(rng.integers(1, 4))
     first = [(one, [0]), (other, [0]), (third, [0, 1])]
+    low = float(2.0 ** rng.integers(-9, -6))  # here a floor of 1 would show
     several = [(one, [1, 3]), (other, [1, 2, 3]), (third, [0, 1, 2, 3])]
     return {
         "the first replica overflows": (scale, start, growth, run(2, 20, first)),
-        "another replica overflows": (scale, start, growth, run(4, 20, [(one, [alone]), (other, [4 - alone])])),
-        "several overflow in one step": (scale, start, growth, run(4, 20, several)),
+        "another replica overflows": (scale, start, growth, run(4, 28, [(one, [alone]), (other, [4 - alone])])),
+        "several overflow in one step": (low, start, growth, run(4, 20, several)),
     }
 
 
@@ -48,6 +49,41 @@ def _machine(
         return scale, good_steps + 1, said
 
     return update
+
+
+def _late(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> State:
+    if not all(finite):
+        return scale / 2, 0, False
+    if good_steps >= growth_steps:
+        return scale * 2, 0, True
+    return scale, good_steps + 1, True
+
+
+def _counts_on(again: Callable[[int, int], bool]) -> Callable[[float, int, list[bool], int], State]:
+    """The count is not set back where the scale grows."""
+
+    def update(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> State:
+        if not all(finite):
+            return scale / 2, 0, False
+        return scale * (2 if again(good_steps + 1, growth_steps) else 1), good_steps + 1, True
+
+    return update
+
+
+def _keeps_the_count(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> State:
+    said = _machine()(scale, good_steps, finite, growth_steps)
+    return said if all(finite) else (said[0], good_steps, False)
+
+
+def _counts_bad_steps(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> State:
+    good_steps += 1
+    scale = scale if all(finite) else scale / 2
+    return (scale * 2, 0, all(finite)) if good_steps >= growth_steps else (scale, good_steps, all(finite))
+
+
+def _floored(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> State:
+    scale, good_steps, applied = _machine()(scale, good_steps, finite, growth_steps)
+    return (scale if applied else max(scale, 1.0)), good_steps, applied
 
 
 def _by_numerics(scale: float, good_steps: int, finite: list[bool], growth_steps: int) -> State:
@@ -115,6 +151,39 @@ update_on_all = Exercise(
         Mistake(
             _machine(up=1.0),
             "Your scale never grows: a row of `growth_steps` good steps doubles it, as in lesson 02.",
+        ),
+        Mistake(
+            _late,
+            "Your scale grows one step late. `good_steps` is the count *before* this step: the step that makes it "
+            "`growth_steps` doubles the scale.",
+        ),
+        Mistake(
+            _counts_on(lambda count, growth: count >= growth),
+            "Once the count has reached `growth_steps` you double at every step: set it back to 0 when the scale "
+            "grows.",
+        ),
+        Mistake(
+            _counts_on(lambda count, growth: count == growth),
+            "Your scale grows once and never again: the count runs past `growth_steps`. Set it back to 0 when the "
+            "scale grows.",
+        ),
+        Mistake(
+            _counts_on(lambda count, growth: count % growth == 0),
+            "The scale is right, but the count returned runs on: it is the number of good steps since the last "
+            "change, so set it back to 0 when the scale grows.",
+        ),
+        Mistake(
+            _keeps_the_count,
+            "You keep the count after an overflow. Good steps count only in a row: a skipped step sets it back to 0.",
+        ),
+        Mistake(
+            _counts_bad_steps,
+            "You count the skipped steps as good ones, so that the scale grows again too soon. A skipped step sets "
+            "the count to 0.",
+        ),
+        Mistake(
+            _floored,
+            "Your scale stops falling at 1, as in lesson 02. Here it has no floor: it may fall below.",
         ),
     ),
     hints=(

@@ -55,6 +55,10 @@ def _in_tensorflow(losses: Losses) -> list[Any]:
     return [tf.nn.compute_average_loss(tf.constant(part), global_batch_size=total) for part in losses]
 
 
+def _mean_size(losses: Losses) -> float:
+    return _total(losses) / len(losses)
+
+
 def _mean(part: np.ndarray) -> float:
     return float(part.mean()) if len(part) else 0.0
 
@@ -98,6 +102,45 @@ loss_shares = Exercise(
         Mistake(
             lambda losses: [float(part.sum()) / max(map(len, losses)) / len(losses) for part in losses],
             "You divide as if every replica were as full as the fullest. Add up the sizes.",
+        ),
+        Mistake(
+            lambda losses: [float(part.sum()) / _mean_size(losses) for part in losses],
+            "You divide by the mean size of the replicas. The shares are added up, not averaged, so that is too large "
+            "by the number of replicas: divide by the sum of the sizes.",
+        ),
+        Mistake(
+            lambda losses: [float(part.sum()) / len(losses) for part in losses],
+            "You divide by the number of replicas. The mean is over examples: divide by the number of all of them.",
+        ),
+        Mistake(
+            lambda losses: float(np.concatenate(losses).mean()),
+            "That is what the shares must add up to. Asked is what each replica contributes to it: one number a "
+            "replica.",
+        ),
+        Mistake(
+            lambda losses: [float(part.sum()) / _total(losses) for part in losses if len(part)],
+            "You leave out the replica that has no example. It takes part in the all-reduce, too, with a share of 0: "
+            "one number for each replica.",
+        ),
+        Mistake(
+            lambda losses: [part.mean() * len(part) / _total(losses) for part in losses],
+            "Nearly: a replica without an example has no mean (0 / 0 is NaN), and NaN times 0 is NaN again. Its sum is "
+            "0: start from the sums.",
+        ),
+        Mistake(
+            lambda losses: [part.mean() for part in losses],
+            "You take the mean on each replica. Added up, the means are as many times too large as there are replicas; "
+            "and where a replica has no example its mean is 0 / 0, a NaN that the all-reduce gives to all.",
+        ),
+        Mistake(
+            lambda losses: [sum(part) / len(part) for part in losses],
+            "You divide each sum by the replica's own size. Added up, these means are as many times too large as there "
+            "are replicas; and a replica may have no example to divide by.",
+        ),
+        Mistake(
+            lambda losses: [part.mean() / len(losses) for part in losses],
+            "A mean of means: right only while all replicas have equally many examples, and NaN as soon as one has "
+            "none. Divide each sum by the number of examples of all replicas.",
         ),
     ),
     hints=(

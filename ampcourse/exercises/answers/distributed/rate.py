@@ -41,6 +41,40 @@ def _rule(
     return rate
 
 
+def _new_rate(rate: float, base: int, replica: int, n: int) -> float:
+    return rate * replica * n / base
+
+
+def _without_end(step: int, rate: float, base: int, replica: int, n: int, warmup: int) -> float:
+    return rate + (_new_rate(rate, base, replica, n) - rate) * (step / warmup if warmup else 1)
+
+
+def _always_divides(step: int, rate: float, base: int, replica: int, n: int, warmup: int) -> float:
+    return rate + (_new_rate(rate, base, replica, n) - rate) * min(1, step / warmup)
+
+
+def _divides_without_end(step: int, rate: float, base: int, replica: int, n: int, warmup: int) -> float:
+    return rate + (_new_rate(rate, base, replica, n) - rate) * step / warmup
+
+
+def _one_step_short(step: int, rate: float, base: int, replica: int, n: int, warmup: int) -> float:
+    done = step / (warmup - 1) if step < warmup else 1
+    return rate + (_new_rate(rate, base, replica, n) - rate) * done
+
+
+def _geometric(step: int, rate: float, base: int, replica: int, n: int, warmup: int) -> float:
+    return rate * (replica * n / base) ** (step / warmup if step < warmup else 1)
+
+
+def _flat(step: int, rate: float, base: int, replica: int, n: int, warmup: int) -> float:
+    return _new_rate(rate, base, replica, n) if step >= warmup else rate
+
+
+def _added_on_top(step: int, rate: float, base: int, replica: int, n: int, warmup: int) -> float:
+    new = _new_rate(rate, base, replica, n)
+    return new if step >= warmup else rate + new * step / warmup
+
+
 def _interpolated(step: int, rate: float, base: int, batch: int, n: int, warmup: int) -> np.ndarray:
     return (
         np.interp(step, [0, warmup], [rate, rate * batch * n / base]) if warmup else np.float64(rate * n * batch / base)
@@ -92,6 +126,39 @@ learning_rate = Exercise(
         Mistake(
             lambda step, rate, base, replica, n, warmup: rate,
             "You return the old rate, whatever the batch.",
+        ),
+        Mistake(
+            _without_end,
+            "Your rate goes on rising after the warm-up: from step `warmup_steps` on it stays at the new rate.",
+        ),
+        Mistake(
+            _always_divides,
+            "Right as long as there is a warm-up. `warmup_steps` may be 0: then the new rate holds from step 0, and "
+            "there is nothing to divide by.",
+        ),
+        Mistake(
+            _divides_without_end,
+            "Your straight line never ends, and it divides by `warmup_steps`, which may be 0. From step `warmup_steps` "
+            "on, the rate is the new one: ask for that first.",
+        ),
+        Mistake(
+            _one_step_short,
+            "You divide by warmup_steps - 1, and so arrive one step early. The new rate is reached at step "
+            "`warmup_steps`, which is `warmup_steps` equal steps after step 0.",
+        ),
+        Mistake(
+            _geometric,
+            "Your warm-up multiplies by the same factor at each step. It exists, too, but asked is a straight line: "
+            "the same amount is added at each step.",
+        ),
+        Mistake(
+            _flat,
+            "You keep the old rate during the whole warm-up and then jump. It rises in equal steps from one to the "
+            "other.",
+        ),
+        Mistake(
+            _added_on_top,
+            "You add a part of the new rate to the old one, and so rise beyond it. Add a part of the *difference*.",
         ),
     ),
     hints=(

@@ -42,6 +42,8 @@ def _half(values: np.ndarray) -> np.ndarray:
 
 
 def _right(g: np.ndarray, scale: float) -> np.ndarray:
+    if len(g) & (len(g) - 1):  # then the order of scaling and dividing matters, and several answers are right
+        raise ValueError("the number of replicas is a power of two")
     with np.errstate(all="ignore"):
         total = _rounded_sum(_half(g * np.float32(scale / len(g))))
     return total.astype(np.float32) / np.float32(scale)
@@ -91,6 +93,18 @@ def _sum_in_float32(g: np.ndarray, scale: float) -> np.ndarray:
 
 def _half_at_the_end(g: np.ndarray, scale: float) -> np.ndarray:
     return _half((g * np.float32(scale / len(g))).sum(axis=0)).astype(np.float32) / np.float32(scale)
+
+
+def _mean_of_halves(g: np.ndarray, scale: float) -> np.ndarray:
+    """np.mean adds float16 up in float32 and rounds once."""
+    return _half(g * np.float32(scale)).mean(axis=0).astype(np.float32) / np.float32(scale)
+
+
+def _in_pairs(g: np.ndarray, scale: float) -> np.ndarray:
+    rows = _half(g * np.float32(scale / len(g)))
+    while len(rows) > 1:
+        rows = rows[0::2] + rows[1::2]
+    return rows[0].astype(np.float32) / np.float32(scale)
 
 
 def _unscale_in_half(g: np.ndarray, scale: float) -> np.ndarray:
@@ -143,6 +157,19 @@ sixteen_bit_mean = Exercise(
         Mistake(
             _unscale_in_half,
             "You divide by the scale in float16, which flushes the small gradients again. Cast to float32 first.",
+        ),
+        Mistake(
+            _mean_of_halves,
+            "You cast on each replica, but add up in float32 and round once at the end, as NumPy's .mean() does with "
+            "float16. What travels round a ring is rounded after every addition.",
+        ),
+        Mistake(
+            _in_pairs,
+            "You add up in pairs, as a tree does. That rounds, too, but elsewhere: asked is one row after the other.",
+        ),
+        Mistake(
+            lambda g, scale: _right(g[::-1], scale),
+            "You add the rows up from the last to the first. Rounding depends on the order: begin with the first.",
         ),
     ),
     hints=(

@@ -127,6 +127,60 @@ def _first_only(model: Any, optimizer: Any, shards: list) -> None:
     optimizer.apply(_gradients(model, optimizer, shards[0], _mean), model.trainable_variables)
 
 
+def _last_only(model: Any, optimizer: Any, shards: list) -> None:
+    for shard in shards:
+        gradients = _gradients(model, optimizer, shard, _of_all(shards))
+    optimizer.apply(gradients, model.trainable_variables)
+
+
+def _first_part_only(model: Any, optimizer: Any, shards: list) -> None:
+    optimizer.apply(_gradients(model, optimizer, shards[0], _of_all(shards)), model.trainable_variables)
+
+
+def _applied_in_the_loop(model: Any, optimizer: Any, shards: list) -> None:
+    for shard in shards:
+        optimizer.apply(_gradients(model, optimizer, shard, _of_all(shards)), model.trainable_variables)
+
+
+def _applied_as_it_grows(model: Any, optimizer: Any, shards: list) -> None:
+    total = None
+    for shard in shards:
+        part = _gradients(model, optimizer, shard, _of_all(shards))
+        total = part if total is None else _added([total, part])
+        optimizer.apply(total, model.trainable_variables)
+
+
+def _returns_early(model: Any, optimizer: Any, shards: list) -> None:
+    parts = [_gradients(model, optimizer, shard, _of_all(shards)) for shard in shards]
+    if all(_finite(part) for part in parts):
+        optimizer.apply(_added(parts), model.trainable_variables)
+
+
+def _scaled_outside(model: Any, optimizer: Any, shards: list) -> None:
+    import tensorflow as tf
+
+    total = None
+    for shard in shards:
+        with tf.GradientTape() as tape:
+            loss = _of_all(shards)(_losses(model, *shard))
+        scaled = optimizer.scale_loss(loss)
+        part = tape.gradient(scaled, model.trainable_variables)
+        total = part if total is None else [a + b for a, b in zip(total, part, strict=True)]
+    optimizer.apply(total, model.trainable_variables)
+
+
+def _as_many_as_the_first(shards: list) -> Callable[[Any], Any]:
+    import tensorflow as tf
+
+    return lambda losses: tf.reduce_sum(losses) / (len(shards[0][0]) * len(shards))
+
+
+def _undivided(shards: list) -> Callable[[Any], Any]:
+    import tensorflow as tf
+
+    return tf.reduce_sum
+
+
 distributed_step = Exercise(
     id="distributed.distributed_step",
     inputs=_inputs,
@@ -170,6 +224,45 @@ distributed_step = Exercise(
             "high, and the update misses examples: hand the whole sum to optimizer.apply, which skips and halves.",
         ),
         Mistake(_first_only, "You use the first replica's shard only: the others work for nothing."),
+        Mistake(
+            _first_part_only,
+            "Your update has the first shard's gradients only. Is there a `return` inside the loop, or an `apply` "
+            "before it?",
+        ),
+        Mistake(
+            _last_only,
+            "Your update has the last shard's gradients only: each round of the loop overwrites what the one before "
+            "has found. Add up.",
+        ),
+        Mistake(
+            _applied_in_the_loop,
+            "optimizer.apply stands inside the loop: it makes an update for each shard, with a small part of the "
+            "gradient. Add up in the loop, apply once after it.",
+        ),
+        Mistake(
+            _applied_as_it_grows,
+            "You add up, but optimizer.apply stands inside the loop: it applies every partial sum. Move it behind the "
+            "loop.",
+        ),
+        Mistake(
+            _returns_early,
+            "You return without a call of optimizer.apply where a gradient is not finite. No update is right, but so "
+            "the scale is never halved, and the next steps overflow again: hand over the sum all the same.",
+        ),
+        Mistake(
+            _scaled_outside,
+            "tape.gradient gave None. The tape sees only what is computed inside its `with` block: the losses, the "
+            "division and optimizer.scale_loss all belong there.",
+        ),
+        Mistake(
+            _step(share=_undivided),
+            "You add the losses up and do not divide: the update grows with the batch. Divide by the number of "
+            "examples of all shards.",
+        ),
+        Mistake(
+            _step(share=_as_many_as_the_first),
+            "You take every shard to be as large as the first. Sizes may differ: add them up.",
+        ),
     ),
     hints=(
         "One global batch, one update. What is done for each shard, and what is done once?",

@@ -91,6 +91,24 @@ ring_bytes = Exercise(
             lambda p, policy, n: 2 * (n - 1) / n * p,
             "You count numbers. Multiply by the bytes that each one has.",
         ),
+        Mistake(
+            lambda p, policy, n: p / n * _stored(policy),
+            "That is one piece, sent once. A device sends one piece at every step, and a ring of n devices takes "
+            "n - 1 steps in each of its two phases.",
+        ),
+        Mistake(
+            lambda p, policy, n: 2 * p / n * _stored(policy),
+            "That is one piece for each phase. A phase has n - 1 steps, and a device sends a piece at each of them.",
+        ),
+        Mistake(
+            lambda p, policy, n: (n - 1) * p * _stored(policy),
+            "That is everybody's gradient, sent whole to each of the others. In a ring the gradient travels in n "
+            "pieces, and what is passed on has been added up already.",
+        ),
+        Mistake(
+            lambda p, policy, n: 2 * p * _stored(policy) * (n - 1) / n if n > 1 else p * _stored(policy),
+            "Right for several devices; one alone has nobody to send to, so it sends 0 bytes.",
+        ),
     ),
     hints=(
         "Two questions: how many numbers does one device send, and how many bytes has each?",
