@@ -17,8 +17,10 @@ from ampcourse.plots.numbers import bit_layout, format_ranges, number_line, roun
 from ampcourse.plots.parity import paired_runs
 from ampcourse.plots.real_training import accuracy_by_epoch, time_shares
 from ampcourse.plots.roofs import roofline
+from ampcourse.plots.speeds import speedups
 from ampcourse.plots.steps import step_dtypes
 from ampcourse.plots.style import PALETTE, Picture
+from ampcourse.plots.tallies import tally
 from ampcourse.plots.training import loss_scale_trace, swamping, training_curves
 from ampcourse.plots.updates import tipping_ratio
 
@@ -45,9 +47,11 @@ __all__ = [
     "paired_runs",
     "roofline",
     "rounding_error",
+    "speedups",
     "step_dtypes",
     "swamping",
     "symptoms",
+    "tally",
     "time_shares",
     "tipping_ratio",
     "training_curves",

@@ -213,6 +213,8 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
         {"Keras 3": [0, 0, 0.1, 0.2, 0.3, 0.3], "Keras 2": [0, 0, 0.3, 0.3, 0.3, np.nan]}
     ),
     "learning_rates of one step": lambda: plots.learning_rates({"a": [0.5]}),
+    "tally of one kind": lambda: plots.tally({"a": 0}, "None of it"),
+    "tally of twelve": lambda: plots.tally({f"kind number {n}": 10**n % 9973 for n in range(12)}, "Twelve", "pieces"),
     "accuracy_by_epoch of two runs": lambda: plots.accuracy_by_epoch(
         {"momentum 0.99": [0.1, 0.1, 0.14, 0.3], "momentum 0.9": [0.5, 0.68, 0.72, 0.75]}, chance=0.1
     ),
