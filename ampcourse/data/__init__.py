@@ -3,8 +3,8 @@
 from ampcourse.data.embedded import CLASS_NAMES, FILE_NAME, MEAN, SHA256, STD, DataError, data_root, load
 from ampcourse.data.in_numpy import Batches, batches
 from ampcourse.data.in_tensorflow import pipeline
+from ampcourse.data.known import Source, sources
 from ampcourse.data.loading import pictures
-from ampcourse.data.sources import Source, sources
 from ampcourse.data.splits import Jpegs, Pictures, Split
 from ampcourse.data.waiting import Wait, input_wait
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ampcourse.data.embedded import DataError
-from ampcourse.data.sources import Source
+from ampcourse.data.known import Source
 
 MEMORY_SHARE = 0.4  # of the free memory, which decoded pictures may take
 

@@ -41,11 +41,6 @@ class Source:
     std: tuple[float, ...] | None = None
     disk: int = 0
 
-    @property
-    def describes(self) -> str:
-        """Title, size of the download and licence, as shown before anything is fetched."""
-        return f"{self.title}: {self.megabytes} MB from {self.how}; licence: {self.licence}"
-
 
 _MIT_ZALANDO = "MIT, Copyright 2017 Zalando SE"
 _SOURCES = (
@@ -71,7 +66,10 @@ _SOURCES = (
         test=10_000,
         megabytes=31,
         licence=_MIT_ZALANDO,
-        how="keras.datasets (or, without a download, the Debian package dataset-fashion-mnist)",
+        how="keras.datasets",
+        # Of all 60,000 training pictures, computed from Debian's copy.
+        mean=(0.286041,),
+        std=(0.353024,),
         disk=150,
     ),
     Source(
