@@ -43,14 +43,30 @@ def small_resnet(depth: int = 20, shape: Shape = (28, 28, 1), classes: int = 10,
     return keras.Model(inputs, _head(x, classes, dtype), name=f"resnet{depth}")
 
 
-def resnet50(shape: Shape = (224, 224, 3), classes: int = 1000, dtype: Any = None) -> keras.Model:
-    """ResNet-50 v1.5: 3, 4, 6 and 3 bottleneck blocks; arguments and result as of `small_resnet`."""
+def resnet50(
+    shape: Shape = (224, 224, 3),
+    classes: int = 1000,
+    dtype: Any = None,
+    *,
+    width: int = 64,
+    blocks: tuple[int, ...] = (3, 4, 6, 3),
+) -> keras.Model:
+    """ResNet-50 v1.5; the first arguments and the result as of `small_resnet`.
+
+    Args:
+        shape: height, width and channels of a picture.
+        classes: how many logits.
+        dtype: the dtype policy of every layer but the last; the global one if None.
+        width: channels of the stem; fewer make a cut-down model for tests.
+        blocks: bottleneck blocks in each stage.
+    """
     dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
     inputs = keras.Input(shape)
-    x = _conv_norm(inputs, 64, 7, stride=2, dtype=dtype, name="stem", relu=True)
+    x = _conv_norm(inputs, width, 7, stride=2, dtype=dtype, name="stem", relu=True)
     x = layers.ZeroPadding2D(1, dtype=dtype, name="stem_pool_pad")(x)  # after the ReLU, 0 is as good as -infinity
     x = layers.MaxPooling2D(3, strides=2, dtype=dtype, name="stem_pool")(x)
-    x = _stages(x, bottleneck_block, (64, 128, 256, 512), (3, 4, 6, 3), dtype)
+    channels = tuple(width << stage for stage in range(len(blocks)))
+    x = _stages(x, bottleneck_block, channels, blocks, dtype)
     return keras.Model(inputs, _head(x, classes, dtype), name="resnet50")
 
 

@@ -37,7 +37,7 @@ STEMS, POOLS = ("patches", "convolutions"), ("token", "mean")
 
 
 def vit(
-    size: str = "tiny",
+    size: str | Size = "tiny",
     shape: Shape = (28, 28, 1),
     classes: int = 10,
     dtype: Any = None,
@@ -48,7 +48,7 @@ def vit(
     """A vision transformer that reads the class from a token of its own, or from the mean over all patches.
 
     Args:
-        size: "tiny", "s16", "b16" or "l16".
+        size: "tiny", "s16", "b16" or "l16"; or a `Size` of your own.
         shape: height, width and channels of a picture; the first two are multiples of the patch.
         classes: how many logits.
         dtype: the dtype policy of every layer but the last; the global one if None.
@@ -61,10 +61,10 @@ def vit(
     Raises:
         ValueError: for a size, stem or pool that does not exist, or a picture that does not divide into patches.
     """
-    if size not in SIZES or stem not in STEMS or pool not in POOLS:
+    if not (isinstance(size, Size) or size in SIZES) or stem not in STEMS or pool not in POOLS:
         names = f"size one of {', '.join(SIZES)}, stem one of {', '.join(STEMS)}, pool one of {', '.join(POOLS)}"
         raise ValueError(f"A vit has {names}; not {size!r}, {stem!r}, {pool!r}.")
-    sizes = SIZES[size]
+    sizes, name = (size, "vit") if isinstance(size, Size) else (SIZES[size], f"vit_{size}")
     if shape[0] % sizes.patch or shape[1] % sizes.patch:
         raise ValueError(f"A picture of {shape[0]} x {shape[1]} does not divide into patches of {sizes.patch} pixels.")
     dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
@@ -76,7 +76,7 @@ def vit(
     x = _norm(dtype, "norm")(x)
     x = x[:, 0] if pool == "token" else layers.GlobalAveragePooling1D(dtype=dtype, name="pool")(x)
     wide = "float64" if dtype.compute_dtype == "float64" else "float32"
-    return keras.Model(inputs, layers.Dense(classes, dtype=wide, name="logits")(x), name=f"vit_{size}")
+    return keras.Model(inputs, layers.Dense(classes, dtype=wide, name="logits")(x), name=name)
 
 
 def encoder_block(x: Any, size: Size, dtype: Any, name: str) -> Any:
