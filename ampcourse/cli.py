@@ -12,6 +12,7 @@ import click
 
 import ampcourse
 from ampcourse import faults
+from ampcourse.commands.bench import bench
 from ampcourse.commands.options import LessonName, Place, Seconds, Whole, nearest
 from ampcourse.commands.train import train
 
@@ -261,6 +262,7 @@ def completion(shell: str | None) -> int:
 
 
 main.add_command(train)
+main.add_command(bench)
 
 if __name__ == "__main__":
     main(prog_name="ampcourse")
