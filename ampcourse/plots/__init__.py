@@ -23,6 +23,7 @@ from ampcourse.plots.style import PALETTE, Picture
 from ampcourse.plots.tallies import tally
 from ampcourse.plots.training import loss_scale_trace, swamping, training_curves
 from ampcourse.plots.updates import tipping_ratio
+from ampcourse.plots.vision import differences, picture_patches
 
 __all__ = [
     "PALETTE",
@@ -31,6 +32,7 @@ __all__ = [
     "accuracy_by_epoch",
     "bit_layout",
     "device_timeline",
+    "differences",
     "dtype_lanes",
     "fate_by_scale",
     "format_ranges",
@@ -45,6 +47,7 @@ __all__ = [
     "memory_parts",
     "number_line",
     "paired_runs",
+    "picture_patches",
     "roofline",
     "rounding_error",
     "speedups",

@@ -231,6 +231,14 @@ AWKWARD: dict[str, Callable[[], plots.Picture]] = {
     "time_shares of many parts": lambda: plots.time_shares(
         {f"row {r}": {f"part {p}": p * (r + 1) for p in range(7)} for r in range(6)}, title="My own"
     ),
+    "picture_patches of a slope": lambda: plots.picture_patches(
+        np.linspace(0, 1, 64).reshape(8, 8), np.linspace(0, 1, 64).reshape(4, 16), 4
+    ),
+    "picture_patches of one": lambda: plots.picture_patches(np.zeros((2, 2)), np.zeros((1, 4)), 2, title="My own"),
+    "differences of three": lambda: plots.differences(
+        {"ViT less logistic regression": (0.03, 0.015, 0.045), "bfloat16": (-0.002, -0.01, 0.006), "none": (0, 0, 0)}
+    ),
+    "differences of one": lambda: plots.differences({"a": (-1.0, -1.0, -0.5)}, title="My own", what="recall"),
     "time_shares of one part": lambda: plots.time_shares({"all": {"one": 1e-3}}),
 }
 CASES = {f"{kind}-{name}": partial(draw, name) for kind, draw in BY_FORMAT.items() for name in NAMES} | AWKWARD
