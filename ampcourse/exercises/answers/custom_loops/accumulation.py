@@ -84,6 +84,27 @@ def _zero(g: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(g), g, np.float32(0))
 
 
+def _until_one_breaks(micro_batches: Micro) -> np.ndarray:
+    broken = [not np.isfinite(g).all() for g, _ in micro_batches]
+    return _mean()(micro_batches[: broken.index(True)] if any(broken) else micro_batches)
+
+
+def _all_or_nothing(micro_batches: Micro) -> np.ndarray:
+    if all(np.isfinite(g).all() for g, _ in micro_batches):
+        return _mean()(micro_batches)
+    return np.zeros_like(micro_batches[0][0])
+
+
+def _last_only(micro_batches: Micro) -> np.ndarray:
+    gradient, scale = [(g, s) for g, s in micro_batches if np.isfinite(g).all()][-1]
+    return gradient / np.float32(scale)
+
+
+def _element_by_element(micro_batches: Micro) -> np.ndarray:
+    true = np.array([g / np.float32(s) for g, s in micro_batches])
+    return np.nanmean(np.where(np.isfinite(true), true, np.nan), axis=0)
+
+
 accumulated = Exercise(
     id="custom_loops.accumulated",
     inputs=_inputs,
@@ -129,6 +150,27 @@ accumulated = Exercise(
             _mean(keep=lambda g: True, clean=_zero),
             "You replace what is not finite by 0 and use the rest. A gradient with holes is a wrong gradient: leave "
             "the whole micro-batch out.",
+        ),
+        Mistake(
+            _until_one_breaks,
+            "You stop at the first micro-batch that overflowed. Those after it are good: `continue`, not `break`.",
+        ),
+        Mistake(
+            _all_or_nothing,
+            "One broken micro-batch, and you give up the whole step. The others are good gradients: take their mean.",
+        ),
+        Mistake(
+            _last_only,
+            "Only the last micro-batch is in your result: each round of the loop overwrites what was there. Add up.",
+        ),
+        Mistake(
+            _mean(scale_of=lambda micro, i: 1 / micro[i][1]),
+            "You multiply by the scale. The gradients are scaled already: divide.",
+        ),
+        Mistake(
+            _element_by_element,
+            "You leave out single elements, so that each place is a mean over other micro-batches. Leave the whole "
+            "micro-batch out.",
         ),
     ),
     hints=(

@@ -105,6 +105,37 @@ def _clip_by_value(gradient: Any, limit: float) -> Any:
     return tf.clip_by_value(gradient, -limit, limit)
 
 
+def _lowers_the_limit(optimizer: Any, gradients: list, variables: list, clip_norm: float) -> None:
+    import tensorflow as tf
+
+    clipped, _ = tf.clip_by_global_norm(gradients, clip_norm / optimizer.dynamic_scale)
+    optimizer.apply(clipped, variables)
+
+
+def _skips_by_itself(optimizer: Any, gradients: list, variables: list, clip_norm: float) -> None:
+    if np.isfinite(_norm(gradients)):
+        _raises_the_limit(optimizer, gradients, variables, clip_norm)
+
+
+def _by_another_norm(norm: Callable[[list], Any]) -> Answer:
+    """Clipping all gradients by one factor, with a norm of their own."""
+
+    def clip_and_apply(optimizer: Any, gradients: list, variables: list, clip_norm: float) -> None:
+        import tensorflow as tf
+
+        scale = optimizer.dynamic_scale.numpy()
+        factor = clip_norm / tf.maximum(norm([g / scale for g in gradients]), clip_norm)
+        optimizer.apply([g * factor for g in gradients], variables)
+
+    return clip_and_apply
+
+
+def _sum_of_norms(gradients: list) -> Any:
+    import tensorflow as tf
+
+    return tf.add_n([tf.norm(g) for g in gradients])
+
+
 def _replaces_broken(optimizer: Any, gradients: list, variables: list, clip_norm: float) -> None:
     import tensorflow as tf
 
@@ -166,6 +197,29 @@ clip_and_apply = Exercise(
             _replaces_broken,
             "You put zeros where a gradient is not finite and apply the rest. The optimizer must see the infinity to "
             "skip the step and to halve its scale.",
+        ),
+        Mistake(
+            _lowers_the_limit,
+            "You divide the limit by the loss scale. The gradients are longer by the scale, so their limit is, too: "
+            "multiply.",
+        ),
+        Mistake(
+            _skips_by_itself,
+            "You keep the broken step from the optimizer. It has to see the infinity: only optimizer.apply can halve "
+            "the scale, and it skips by itself.",
+        ),
+        Mistake(
+            _by_another_norm(_sum_of_norms),
+            "You add up the norms of the tensors. The global norm is the root of the sum of all squares, which is "
+            "smaller: your updates are too short.",
+        ),
+        Mistake(
+            _by_another_norm(lambda gradients: _norm(gradients) ** 2),
+            "You compare the *square* of the norm with the limit: take the root.",
+        ),
+        Mistake(
+            lambda optimizer, gradients, variables, clip_norm: None,
+            "Nothing moves: the clipped gradients have to be handed to optimizer.apply.",
         ),
     ),
     hints=(

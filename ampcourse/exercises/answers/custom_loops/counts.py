@@ -167,6 +167,18 @@ nonfinite_counts = Exercise(
             _counts(missing=list),
             "A variable that takes no part in the loss has None for a gradient: put 0 there.",
         ),
+        Mistake(
+            _counts(bad=lambda g: ~_nan(g) & ~_inf(g)),
+            "You count the values that are finite. Asked are the others.",
+        ),
+        Mistake(
+            _counts(total=_count_in_the_gradients_dtype),
+            "You count in the gradient's dtype. float16 has no odd numbers above 2,048: count in a whole-number dtype.",
+        ),
+        Mistake(
+            _counts(missing=lambda counts: [-1 if c is None else c for c in counts]),
+            "You put -1 where there is no gradient. No value of it is bad: put 0, so that sums stay right.",
+        ),
     ),
     hints=(
         "tf.math.is_finite says it value by value. Nothing may leave TensorFlow: no .numpy(), no int(), no np.",

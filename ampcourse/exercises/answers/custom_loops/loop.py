@@ -29,7 +29,8 @@ def _inputs(rng: np.random.Generator) -> Inputs:
 
     def asked(samples: int, normalised: bool = False, bad: bool = False) -> tuple:
         x, y = data(samples)
-        scale = 2.0 ** rng.integers(5, 10)
+        # low where a regulariser is, so that its gradient shows also if it is too small by the scale
+        scale = 2.0 ** (rng.integers(3, 6) if normalised else rng.integers(5, 10))
         if bad:
             at = int(rng.integers(0, 10))
             y[at : at + 2] = 2e4 * rng.choice([-1, 1])
@@ -52,7 +53,7 @@ def _loop(
     mean: Callable[[list, list], float] = lambda losses, sizes: float(np.average(losses, weights=sizes)),
     apply: Callable = lambda optimizer, gradients, variables: optimizer.apply(gradients, variables),
     order: Callable[[int], Any] = lambda samples: slice(None),
-    reports: Callable[[list], list] = lambda history: history,
+    logs: Callable[[Any, Any], Any] = lambda loss, extra: loss + extra,
 ) -> Loop:
     """The right loop, with each of its parts open to a mistake."""
 
@@ -70,10 +71,10 @@ def _loop(
                     extra = sum(model.losses) if model.losses else 0.0
                     target = scaled(optimizer, loss, extra)
                 apply(optimizer, tape.gradient(target, model.trainable_variables), model.trainable_variables)
-                losses.append(float(loss + extra))
+                losses.append(float(logs(loss, extra)))
                 sizes.append(len(x[rows]))
             history.append(mean(losses, sizes))
-        return reports(history)
+        return history
 
     return training_loop
 
@@ -109,7 +110,16 @@ def _skips_by_itself(optimizer: Any, gradients: list, variables: list) -> None:
         optimizer.apply(gradients, variables)
 
 
-def _only_applied(training_loop_scale: float = 1.0) -> Loop:
+def _with(size: Callable[[int, int], int] = lambda size, samples: size, epochs: int | None = None) -> Loop:
+    """The right loop with another size of batch or number of epochs."""
+
+    def training_loop(model: Any, optimizer: Any, loss_fn: Any, x: Any, y: Any, batch_size: int, asked: int) -> list:
+        return _loop()(model, optimizer, loss_fn, x, y, size(batch_size, len(x)), epochs or asked)
+
+    return training_loop
+
+
+def _only_applied() -> Loop:
     """Leaves the losses of skipped steps out of the mean."""
 
     def training_loop(model: Any, optimizer: Any, loss_fn: Any, x: Any, y: Any, batch_size: int, epochs: int) -> list:
@@ -191,6 +201,22 @@ training_loop = Exercise(
         Mistake(
             _loop(order=lambda samples: slice(None, None, -1)),
             "You go through the data in another order. With shuffle=False it is taken as it comes.",
+        ),
+        Mistake(
+            _loop(logs=lambda loss, extra: loss),
+            "You train right, but report the loss without what the regulariser adds. fit reports the sum.",
+        ),
+        Mistake(
+            _loop(mean=lambda losses, sizes: float(np.sum(losses))),
+            "You report the sum of the batches' losses: it grows with their number. Report the mean over the samples.",
+        ),
+        Mistake(
+            _with(size=lambda size, samples: samples),
+            "You take all samples in one step. An epoch is one step for each `batch_size` of them.",
+        ),
+        Mistake(
+            _with(epochs=1),
+            "You end after the first epoch: does `return` stand inside the loop over the epochs?",
         ),
     ),
     hints=(

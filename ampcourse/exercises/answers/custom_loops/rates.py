@@ -68,6 +68,23 @@ def _wraps_around(rates: Rates, finite: list[bool], keras: int) -> Rates:
     return _rates()(rates * 20, finite, keras)
 
 
+def _ends(rates: Rates, finite: list[bool], keras: int) -> Rates:
+    return _rates()([*rates, 0.0], finite, keras)
+
+
+def _runs_out(rates: Rates, finite: list[bool], keras: int) -> Rates:
+    counted = [ok or keras == 2 for ok in finite]
+    return [rates[sum(counted[:n])] if ok else 0.0 for n, ok in enumerate(finite)]
+
+
+def _repeats(rates: Rates, finite: list[bool], keras: int) -> Rates:
+    """The rate of the last update stands for skipped steps, too."""
+    used: Rates = []
+    for rate, ok in zip(_rates()(rates, finite, keras), finite, strict=True):
+        used.append(rate if ok or not used else used[-1])
+    return used
+
+
 learning_rates = Exercise(
     id="custom_loops.learning_rates",
     inputs=_inputs,
@@ -103,6 +120,18 @@ learning_rates = Exercise(
         Mistake(
             _wraps_around,
             "At the end of the schedule you start it again. The last rate stays.",
+        ),
+        Mistake(
+            _ends,
+            "Past the end of the schedule you put 0. The last rate stays.",
+        ),
+        Mistake(
+            _runs_out,
+            "Your counter runs past the end of `rates`. Once the schedule is through, its last rate stays.",
+        ),
+        Mistake(
+            _repeats,
+            "In a skipped step you repeat the rate of the step before. Nothing moves in it: put 0.0.",
         ),
     ),
     hints=(

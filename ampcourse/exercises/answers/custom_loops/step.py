@@ -84,6 +84,22 @@ def _unscaled(optimizer: Any, gradients: list) -> list:
     return [g / optimizer.dynamic_scale for g in gradients]
 
 
+def _scaled_outside(model: Any, optimizer: Any, loss_fn: Any, x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        loss = loss_fn(y, model(x, training=True))
+    scaled = optimizer.scale_loss(loss)
+    optimizer.apply(tape.gradient(scaled, model.trainable_variables), model.trainable_variables)
+    return loss
+
+
+def _without_holes(optimizer: Any, gradients: list) -> list:
+    import tensorflow as tf
+
+    return [tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for g in gradients]
+
+
 def _apply_if_finite(optimizer: Any, gradients: list, variables: list) -> None:
     import tensorflow as tf
 
@@ -146,6 +162,20 @@ train_step = Exercise(
         Mistake(
             _step(scale=lambda optimizer, loss: optimizer.scale_loss(optimizer.scale_loss(loss))),
             "Your loss is scaled twice, but unscaled only once.",
+        ),
+        Mistake(
+            _scaled_outside,
+            "All gradients are None: the tape has not seen optimizer.scale_loss, because it is called outside of the "
+            "`with` block. Move it inside.",
+        ),
+        Mistake(
+            _step(between=_without_holes),
+            "You put zeros where a gradient is not finite, so the optimizer applies what is left of a broken step and "
+            "its scale never falls. Hand over the gradients as the tape gives them.",
+        ),
+        Mistake(
+            _step(apply=lambda optimizer, gradients, variables: None),
+            "Nothing moves: the gradients have to be handed to optimizer.apply.",
         ),
     ),
     hints=(
