@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ampcourse.data.cache import workspace
+from ampcourse.data.cache import workspace, write
 from ampcourse.data.embedded import DataError
 from ampcourse.data.known import Source
 from ampcourse.data.splits import Split
@@ -25,6 +25,8 @@ FASHION = {
     "train": "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
     "test": "c867c93ff95360594e8ec3287995350b824dd110b11595c0e13d5423f621867a",
 }
+_ELSEWHERE = "name another folder in AMPCOURSE_CACHE"
+_INSTALL = "pip install 'ampcourse[datasets]'"
 EUROSAT_TEST = 5  # every fifth picture of a class, in the order of the files' names, is for testing
 
 Parts = tuple[Split, Split]
@@ -34,8 +36,8 @@ class _Damaged(Exception):
     """What was fetched is not what it should be; says what."""
 
 
-def fetch(source: Source, cache: Path) -> Parts:
-    """Download a data set; nothing is left in `cache` however this ends.
+def fetch(source: Source, cache: Path) -> None:
+    """Download a data set and keep it in `cache`; all of it or, however this ends, nothing.
 
     Raises:
         DataError: no connection, no room, a damaged download or a missing library, in one sentence each.
@@ -43,7 +45,7 @@ def fetch(source: Source, cache: Path) -> Parts:
     try:
         _check_room(source, cache)
         with workspace(cache, source.name) as work:
-            return _checked(source, _FETCHERS[source.name](work))
+            write(source, cache, *_checked(source, _FETCHERS[source.name](work)))
     except DataError:
         raise
     except Exception as error:
@@ -110,12 +112,8 @@ def _imagenette(work: Path) -> Parts:
 
 def _from_tfds(name: str, split: str, work: Path, encoded: bool) -> Iterator[dict[str, Any]]:
     """The examples of a part, in an order that is always the same; pictures as JPEG files if `encoded`."""
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError:
-        raise DataError(
-            f"'{name}' is fetched by tensorflow-datasets, which is not installed: pip install 'ampcourse[datasets]'."
-        ) from None
+    import tensorflow_datasets as tfds
+
     _check_connection(_HOSTS[name])
     builder = tfds.builder(name, data_dir=work)
     builder.download_and_prepare()
@@ -166,15 +164,18 @@ def _checked(source: Source, parts: Parts) -> Parts:
 
 
 def _check_room(source: Source, cache: Path) -> None:
-    there = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
-    free = shutil.disk_usage(there).free // 10**6
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"'{cache}' cannot be made ({error.strerror}): {_ELSEWHERE}.") from None
+    free = shutil.disk_usage(cache).free // 10**6
     if free < source.disk:
         raise DataError(_full(source, cache, f", and there are {free}"))
 
 
 def _full(source: Source, cache: Path, there: str = "") -> str:
-    how = "make room, or name another folder in AMPCOURSE_CACHE"
-    return f"The disk of '{cache}' is full: fetching {source.title} takes {source.disk} MB for a while{there}: {how}."
+    needs = f"fetching {source.title} takes {source.disk} MB for a while{there}"
+    return f"The disk of '{cache}' is full ({needs}): make room, or {_ELSEWHERE}."
 
 
 def _sentence(source: Source, cache: Path, error: Exception) -> str:
@@ -182,8 +183,10 @@ def _sentence(source: Source, cache: Path, error: Exception) -> str:
     causes = list(_causes(error))
     if any(isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT) for cause in causes):
         return _full(source, cache)
+    if missing := [cause for cause in causes if isinstance(cause, ImportError)]:
+        return f"Fetching {source.title} needs a library that is not here ({missing[0]}): {_INSTALL}."
     if any(isinstance(cause, PermissionError) for cause in causes):
-        return f"'{cache}' cannot be written: name another folder in AMPCOURSE_CACHE."
+        return f"'{cache}' cannot be written: {_ELSEWHERE}."
     if any(_is_damage(cause) for cause in causes):
         says = next((str(cause) for cause in causes if isinstance(cause, _Damaged)), "its checksum is another one")
         keras = "delete its copy in ~/.keras/datasets (or $KERAS_HOME) and " if "keras" in source.how else ""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ampcourse.data.embedded import DataError
 from ampcourse.data.splits import Pictures, Split
 from ampcourse.data.views import Feed, feed, resizing
 
@@ -29,9 +30,15 @@ def pipeline(
 
     Returns:
         A dataset of pairs: pictures float32 of shape (batch, size, size, channels), labels int64 of shape (batch,).
-    """
-    import tensorflow as tf
 
+    Raises:
+        DataError: as `batches`, and where TensorFlow is not installed.
+    """
+    try:
+        import tensorflow as tf
+    except ImportError:
+        says = "`pipeline` makes a tf.data.Dataset, and TensorFlow is not installed here: use `batches`."
+        raise DataError(says) from None
     settings = {"size": size, "channels": channels, "train": train, "seed": seed, "epoch": epoch, "start": start}
     plan = feed(split, batch, pictures=pictures, **settings)
     first, last = plan.start * batch, min(plan.count * batch, len(split))

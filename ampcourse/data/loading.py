@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ampcourse.data.cache import cache_folder, read, write
+from ampcourse.data.cache import cache_folder, read
 from ampcourse.data.embedded import DataError, grey_values
 from ampcourse.data.fetching import fetch, from_debian
 from ampcourse.data.known import EMBEDDED, Source, source
@@ -50,7 +50,7 @@ def _fetched(wanted: Source, download: bool, cache: str | Path | None) -> Pictur
         raise DataError(f"{wanted.title} is not on this machine yet ({_offer(wanted)}): to fetch it, {call}.")
     sys.stdout.write(f"Fetching {wanted.title} ({_offer(wanted)}); it will be kept in '{folder / wanted.name}'.\n")
     sys.stdout.flush()
-    write(wanted, folder, *fetch(wanted, folder))
+    fetch(wanted, folder)
     return read(wanted, folder)
 
 
