@@ -92,23 +92,29 @@ def batches(
 
 def _prepared(feed: Feed, stored: np.ndarray, view: View) -> np.ndarray:
     """Stored pictures cut, mirrored, standardised and scaled."""
-    x = _cut(stored, view, feed.pad, feed.cut).astype(np.float32)
-    x *= feed.scale
-    x += feed.shift
-    if feed.size != feed.cut:
-        matrix = resizing(feed.cut, feed.size)
-        n, _, _, channels = x.shape
-        x = (matrix @ x.reshape(n, feed.cut, -1)).reshape(-1, feed.cut, channels)  # rows
-        x = (matrix @ x).reshape(n, feed.size, feed.size, channels)  # columns
-    return np.repeat(x, feed.channels, axis=-1) if feed.channels != x.shape[-1] else x
+    cut = _cut(stored, view, feed.pad, feed.cut)
+    # Row by row, all channels at once: NumPy is slow over a last axis of three.
+    x = cut.reshape(*cut.shape[:2], -1).astype(np.float32)
+    x *= np.tile(feed.scale, feed.cut)
+    x += np.tile(feed.shift, feed.cut)
+    n, side, channels = cut.shape[0], feed.cut, cut.shape[-1]
+    if feed.size != side:
+        matrix = resizing(side, feed.size)
+        x = (matrix @ x).reshape(-1, side, channels)  # rows
+        x = matrix @ x  # columns
+    x = x.reshape(n, feed.size, feed.size, channels)
+    return np.repeat(x, feed.channels, axis=-1) if feed.channels != channels else x
 
 
 def _cut(stored: np.ndarray, view: View, pad: int, side: int) -> np.ndarray:
     """The square that the view keeps of each picture, uint8 of shape (n, side, side, channels)."""
     if pad:
         stored = np.pad(stored, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    if not view.flip.any() and stored.shape[1] == side:
+    if stored.shape[1] == side and not view.flip.any():
         return stored
-    windows = np.lib.stride_tricks.sliding_window_view(stored, (side, side), axis=(1, 2))
-    cut = np.moveaxis(windows[np.arange(len(stored)), view.top, view.left], 1, -1)
-    return np.where(view.flip[:, np.newaxis, np.newaxis, np.newaxis], cut[:, :, ::-1], cut)
+    cut = np.empty((len(stored), side, side, stored.shape[-1]), np.uint8)
+    # One slice a picture copies whole rows, which is faster than fancy indexing of all pictures.
+    for one, picture, top, left, flip in zip(cut, stored, view.top, view.left, view.flip, strict=True):
+        square = picture[top : top + side, left : left + side]
+        one[:] = square[:, ::-1] if flip else square
+    return cut
