@@ -7,16 +7,20 @@ ENVIRONMENT := $(or $(AMPCOURSE_VENV),$(CURDIR)/.venv)
 IN_VENV := PATH="$(ENVIRONMENT)/bin:$$PATH"
 # One process for each of two cores; tests/conftest.py says which tests stay together.
 PYTEST := $(IN_VENV) python -m pytest -n 2 --dist loadgroup
+# What also runs without TensorFlow has an environment of its own; AMPCOURSE_VENV_JAX names another.
+IN_JAX := PATH="$(or $(AMPCOURSE_VENV_JAX),$(CURDIR)/.venv-jax)/bin:$$PATH" KERAS_BACKEND=jax
+FIND_PYTHON := command -v "$(PYTHON)" > /dev/null || \
+	{ echo "Set-up: there is no $(PYTHON): install Python 3.11, 3.12 or 3.13." >&2; exit 1; }
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab test test-full format lint release bench lock images clean
+.PHONY: help setup run lab test test-full test-jax format lint release bench lock images clean
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv from the lock (every other target does so first)
-	@command -v "$(PYTHON)" > /dev/null || { echo "Set-up: there is no $(PYTHON): install Python 3.11, 3.12 or 3.13." >&2; exit 1; }
+	@$(FIND_PYTHON)
 	@"$(PYTHON)" tools/bootstrap.py
 
 run: setup ## run every lesson on the CPU, print the results, write the report
@@ -31,6 +35,11 @@ test: setup ## run the tests of every day
 
 test-full: setup ## run all tests, also the long ones
 	@$(PYTEST) --full $(ARGS)
+
+test-jax: ## test on JAX what also runs there, in .venv-jax, which has no TensorFlow
+	@$(FIND_PYTHON)
+	@"$(PYTHON)" tools/bootstrap.py jax
+	@$(IN_JAX) python -m pytest -n 2 --dist loadgroup $(or $(ARGS),tests/jax)
 
 format: setup ## format the code and the notebooks
 	@$(IN_VENV) ruff format .
@@ -58,5 +67,5 @@ images: setup ## draw the pictures of the README
 	@$(IN_VENV) python tools/make_images.py
 
 clean: ## remove what was made here, but never learner/
-	@rm -rf .venv build dist results .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-jax build dist results .pytest_cache .ruff_cache .hypothesis
 	@find ampcourse tests tools benchmarks -name __pycache__ -prune -exec rm -rf {} + 2> /dev/null || true

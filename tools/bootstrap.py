@@ -1,7 +1,8 @@
-"""Find a Python that can run the course, and let it set up `.venv`. The Makefile calls it with `python3`.
+"""Find a Python that can run the course, and let it set up `.venv`, or `.venv-jax` with the argument jax.
 
-Whatever `python3` is, even one too old to run the course, it must be able to read this file and say so in one
-sentence: so the syntax here is one that Python 2.7 understands, and the work is done by setup_venv.py.
+The Makefile calls it with `python3`. Whatever that is, even one too old to run the course, it must be able to read this
+file and say so in one sentence: so the syntax here is one that Python 2.7 understands, and the work is done by
+setup_venv.py.
 """
 
 import os
@@ -11,7 +12,8 @@ import sys
 SUITABLE = ("3.11", "3.12", "3.13")
 OTHERS = ("python3.13", "python3.12", "python3.11", "python3")
 PROBE = "import sys, venv, ensurepip; print('{}.{}'.format(*sys.version_info))"
-STAMP = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".venv", "ampcourse-setup.json")
+VENV = ".venv-jax" if sys.argv[1:] == ["jax"] else ".venv"
+STAMP = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), VENV, "ampcourse-setup.json")
 HERE = "{}.{}".format(*sys.version_info)
 
 

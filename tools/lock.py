@@ -1,6 +1,7 @@
-"""Write `requirements.lock` (everything on a CPU) and `requirements-gpu.lock` (what a GPU needs besides).
+"""Write `requirements.lock` (everything on a CPU), `requirements-gpu.lock` (what a GPU needs besides), and
+`requirements-jax.lock` (what runs on JAX, without TensorFlow).
 
-Both hold versions, hashes and markers for every platform and every supported Python, and no address: the index is the
+They hold versions, hashes and markers for every platform and every supported Python, and no address: the index is the
 installing machine's business. uv keeps versions that are already locked; `--upgrade` moves them.
 """
 
@@ -10,22 +11,27 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK, GPU_LOCK = "requirements.lock", "requirements-gpu.lock"
+LOCK, GPU_LOCK, JAX_LOCK = "requirements.lock", "requirements-gpu.lock", "requirements-jax.lock"
 GPU_HEADER = """\
 # What `ampcourse[gpu]` needs besides requirements.lock: CUDA for TensorFlow on Linux. Written by `make lock`.
 #    pip install --require-hashes -r requirements.lock -r requirements-gpu.lock
 """
 
 
-def compile_lock(extras: list[str], target: str, arguments: list[str]) -> str:
-    """Let uv resolve the project with these extras into a file; returns its text. Stops if uv cannot."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--universal", "--quiet"]
+# keras-hub asks for these, and does without them on other backends: an environment marker that never holds.
+WITHOUT = ("tensorflow", "tensorflow-text")
+
+
+def compile_lock(what: list[str], target: str, arguments: list[str]) -> str:
+    """Let uv resolve what is asked for into a file; returns its text. Stops if uv cannot."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", *what, "--universal", "--quiet"]
     # "fewest" takes one version for all Pythons wherever one exists, so that numbers agree between learners.
     command += ["--python-version", "3.11", "--fork-strategy", "fewest", "--generate-hashes"]
-    command += [f"--extra={extra}" for extra in extras] + ["--output-file", target, *arguments]
+    command += ["--output-file", target, *arguments]
     environment = os.environ | {"UV_CUSTOM_COMPILE_COMMAND": "make lock"}
     if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
         sys.exit(f"uv could not write {target}: see above.")
@@ -39,14 +45,18 @@ def blocks(lock: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write both files."""
-    arguments = sys.argv[1:]
-    base = blocks(compile_lock(["dev"], LOCK, arguments))
-    everything = blocks(compile_lock(["dev", "gpu"], GPU_LOCK, ["--constraint", LOCK]))
+    """Write the three files."""
+    project, arguments = ["pyproject.toml", "--extra=dev"], sys.argv[1:]
+    base = blocks(compile_lock(project, LOCK, arguments))
+    everything = blocks(compile_lock([*project, "--extra=gpu"], GPU_LOCK, ["--constraint", LOCK]))
     if changed := sorted(set(base) - set(everything)):
         sys.exit(f"{GPU_LOCK} would need another version than {LOCK}: {', '.join(changed)}.")
     extra = [entry for name, entry in everything.items() if name not in base]
     (ROOT / GPU_LOCK).write_text(GPU_HEADER + "".join(extra), "utf-8")
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as never:
+        never.write("".join(f"{name} ; python_version < '3'\n" for name in WITHOUT))
+        never.flush()
+        compile_lock(["--group=jax"], JAX_LOCK, ["--override", never.name, "--constraint", LOCK, *arguments])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Make `.venv` hold what the lock names and the course itself; do nothing where it does so already.
 
-A stamp in `.venv` says what was installed. A set-up that was cut short leaves no stamp and is done anew. Everything
-that can go wrong on a user's machine ends in one sentence.
+With the argument jax it makes `.venv-jax` instead, from requirements-jax.lock: Keras on JAX, without TensorFlow. A
+stamp in the environment says what was installed. A set-up that was cut short leaves no stamp and is done anew.
+Everything that can go wrong on a user's machine ends in one sentence.
 """
 
 from __future__ import annotations
@@ -21,22 +22,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+JAX = sys.argv[1:] == ["jax"]
+VENV = ROOT / (".venv-jax" if JAX else ".venv")
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "ampcourse-setup.json"
-LOCK, GPU_LOCK = "requirements.lock", "requirements-gpu.lock"
-INSTALLED_GB = {LOCK: 3, GPU_LOCK: 4}  # measured; pip unpacks one package at a time on the way
+LOCK, GPU_LOCK = "requirements-jax.lock" if JAX else "requirements.lock", "requirements-gpu.lock"
+INSTALLED_GB = {LOCK: 1 if JAX else 3, GPU_LOCK: 4}  # measured; pip unpacks one package at a time on the way
+CHOSEN = "AMPCOURSE_VENV_JAX" if JAX else "AMPCOURSE_VENV"
 
 # What pip says when it fails, and our sentence. The first that matches counts: a full disk also breaks downloads.
 CAUSES = (
     (
         r"No space left on device|Errno 28|Disk quota exceeded",
-        "The disk is full: free some GB (the packages need 3, with CUDA 7) and call again.",
+        "The disk is full: free some GB (the packages need {needed}) and call again.",
     ),
     (
         r"DO NOT MATCH THE HASHES",
-        "A package that was fetched is not the one that requirements.lock names: empty pip's cache (pip cache purge), "
-        "or ask who runs your package index.",
+        "A package that was fetched is not the one that {lock} names: empty pip's cache (pip cache purge), or ask "
+        "who runs your package index.",
     ),
     (
         r"NewConnectionError|ConnectTimeout|Read ?[Tt]imed? ?out|Connection (refused|reset|broken|aborted)|ProxyError|"
@@ -82,10 +85,10 @@ def main() -> int:
 
 
 def set_up() -> None:
-    """Bring `.venv` to what the lock and the project ask for."""
-    if chosen := os.environ.get("AMPCOURSE_VENV"):
+    """Bring the environment to what the lock and the project ask for."""
+    if chosen := os.environ.get(CHOSEN):
         if not os.access(Path(chosen) / "bin" / "python", os.X_OK):
-            raise Stop(f"AMPCOURSE_VENV names '{chosen}', where there is no bin/python.")
+            raise Stop(f"{CHOSEN} names '{chosen}', where there is no bin/python.")
         return
     found = finished()
     wanted = fingerprints(lock_files(found))
@@ -105,6 +108,8 @@ def set_up() -> None:
 
 def lock_files(found: dict[str, str]) -> list[str]:
     """The files that pip reads: AMPCOURSE_GPU=1 adds CUDA, which then stays until AMPCOURSE_GPU=0."""
+    if JAX:
+        return [LOCK]
     wanted = os.environ.get("AMPCOURSE_GPU") or ("1" if GPU_LOCK in found.get("files", "") else "0")
     return [LOCK] if wanted == "0" else [LOCK, GPU_LOCK]
 
@@ -155,7 +160,7 @@ def only_one() -> Iterator[None]:
 
 
 def install_lock(files: list[str], fresh: bool) -> None:
-    """Install what the locks name, nothing else; into a new `.venv` if fresh."""
+    """Install what the locks name, nothing else; into a new environment if fresh."""
     size = sum(INSTALLED_GB[name] for name in files)
     if fresh:
         clear_place()
@@ -164,7 +169,7 @@ def install_lock(files: list[str], fresh: bool) -> None:
         if fresh:
             make_venv()
         STAMP.unlink(missing_ok=True)  # without it, an interrupted set-up is known for what it is
-        print(f"Set-up: installing {' and '.join(files)} into .venv (about {size} GB, some minutes).", flush=True)
+        print(f"Set-up: installing {' and '.join(files)} into {VENV.name} (about {size} GB, some minutes).", flush=True)
         text = "".join((ROOT / name).read_text("utf-8") for name in files)
         arguments = [part for name in files for part in ("-r", name)]
         packages = len(re.findall(r"^\S+==", text, re.MULTILINE))
@@ -176,11 +181,11 @@ def install_lock(files: list[str], fresh: bool) -> None:
 
 
 def clear_place() -> None:
-    """Remove whatever half-made `.venv` is there."""
+    """Remove whatever half-made environment is there."""
     if VENV.is_symlink() or VENV.is_file():
         raise Stop(f"'{VENV}' is a file or a link, where a folder is to be made: move it away and call again.")
     if VENV.is_dir():
-        print("Set-up: the .venv that is there is not finished or was moved; making it anew.", flush=True)
+        print(f"Set-up: the {VENV.name} that is there is not finished or was moved; making it anew.", flush=True)
         shutil.rmtree(VENV)
 
 
@@ -192,7 +197,7 @@ def check_disk(needed: int) -> None:
 
 
 def make_venv() -> None:
-    """A new, empty `.venv`."""
+    """A new, empty environment."""
     # Called from an activated `.venv`, this process runs on links that are gone by now.
     base = getattr(sys, "_base_executable", None) or sys.executable
     status, output = run([base, "-m", "venv", VENV], lambda line: None)
@@ -201,7 +206,7 @@ def make_venv() -> None:
 
 
 def pip(arguments: list[str], total: int) -> None:
-    """Run `pip install` in `.venv` with a line of progress; stop with one sentence if it fails."""
+    """Run `pip install` in the environment with a line of progress; stop with one sentence if it fails."""
     seen: list[str] = []
 
     def progress(line: str) -> None:
@@ -245,7 +250,8 @@ def cause(output: str) -> str | None:
     """The sentence for a known failure, or None."""
     for pattern, sentence in CAUSES:
         if found := re.search(pattern, output):
-            return sentence.format(**found.groupdict(), root=ROOT)
+            needed = "1" if JAX else "3, with CUDA 7"
+            return sentence.format(**found.groupdict(), root=ROOT, lock=LOCK, needed=needed)
     return None
 
 

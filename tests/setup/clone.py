@@ -71,7 +71,8 @@ def make_clone(folder: Path) -> Path:
     for name in ("bootstrap.py", "setup_venv.py"):
         shutil.copy(ROOT / "tools" / name, folder / "tools" / name)
     shutil.copy(ROOT / "Makefile", folder / "Makefile")
-    (folder / "requirements.lock").write_text(f"numpy==1.0 \\\n    --hash=sha256:{digest}\n")
+    for name in ("requirements.lock", "requirements-jax.lock"):
+        (folder / name).write_text(f"numpy==1.0 \\\n    --hash=sha256:{digest}\n")
     (folder / "pyproject.toml").write_text(PROJECT)
     (folder / "backend.py").write_text(BACKEND)
     return folder
@@ -101,7 +102,7 @@ def copy_of_the_clone(target: Path) -> Path:
     )
     names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
     if listed.returncode or not names:  # unpacked from an archive, so nothing says what was made at work
-        ignored = shutil.ignore_patterns(".venv", "__pycache__", ".*_cache", "results*", "learner", "build", "dist")
+        ignored = shutil.ignore_patterns(".venv*", "__pycache__", ".*_cache", "results*", "learner", "build", "dist")
         return Path(shutil.copytree(ROOT, target, ignore=ignored))
     for name in names:
         if (ROOT / name).is_file():

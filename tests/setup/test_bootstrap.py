@@ -333,3 +333,27 @@ def test_cuda_comes_when_asked_for_and_stays(setup_venv: ModuleType, monkeypatch
     assert setup_venv.lock_files({}) == both
     monkeypatch.setenv("AMPCOURSE_GPU", "0")
     assert setup_venv.lock_files({"files": " ".join(both)}) == both[:1]
+
+
+# --- on JAX ----------------------------------------------------------------------------------------------------------
+
+
+def test_jax_has_an_environment_of_its_own(finished: Path) -> None:
+    """The second call does nothing; the environment for TensorFlow stays as it is; a failure names the right files."""
+    before = (finished / ".venv" / "ampcourse-setup.json").stat().st_mtime_ns
+    command = [sys.executable, "tools/bootstrap.py", "jax"]
+    first, second = call(finished, command, AMPCOURSE_GPU="1"), call(finished, command, PIP_FIND_LINKS="")
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "installing requirements-jax.lock into .venv-jax (about 1 GB" in first.stdout
+    assert (second.stdout, second.stderr) == ("", "")
+    stamp = json.loads((finished / ".venv-jax" / "ampcourse-setup.json").read_text("utf-8"))
+    assert (stamp["files"], stamp["place"]) == ("requirements-jax.lock", str(finished / ".venv-jax"))
+    assert (finished / ".venv" / "ampcourse-setup.json").stat().st_mtime_ns == before
+    lock = finished / "requirements-jax.lock"
+    good = lock.read_text()
+    lock.write_text(good.partition("sha256:")[0] + "sha256:" + "0" * 64)
+    shutil.rmtree(finished / ".venv-jax")
+    assert "not the one that requirements-jax.lock names" in one_sentence(call(finished, command))
+    assert not (finished / ".venv-jax").exists()
+    lock.write_text(good)
+    assert "AMPCOURSE_VENV_JAX names" in one_sentence(call(finished, command, AMPCOURSE_VENV_JAX=str(finished)))

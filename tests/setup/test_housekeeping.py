@@ -54,7 +54,7 @@ def test_ci_lints_then_tests_and_lets_no_missing_browser_pass(tmp_path: Path) ->
     script, environment = fake_machine(tmp_path, "make", "chromium")
     result = subprocess.run([script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines() == ["make lint CI=1", "make test CI=1"]
+    assert result.stdout.splitlines() == ["make lint CI=1", "make test CI=1", "make test-jax CI=1"]
 
 
 def test_ci_fails_where_no_browser_can_be_installed(tmp_path: Path) -> None:
@@ -154,11 +154,11 @@ def test_bench_runs_every_benchmark_and_fails_if_one_does(small: Path) -> None:
 
 
 def test_clean_keeps_the_learners_work(small: Path) -> None:
-    for name in (".venv", "results", "learner", "build"):
+    for name in (".venv", ".venv-jax", "results", "learner", "build"):
         (small / name).mkdir()
     assert call(small, ["make", "clean"]).returncode == 0
     assert (small / "learner").is_dir()
-    assert not any((small / name).exists() for name in (".venv", "results", "build"))
+    assert not any((small / name).exists() for name in (".venv", ".venv-jax", "results", "build"))
 
 
 def test_targets_use_the_programs_of_the_environment_first(small: Path, tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_targets_use_the_programs_of_the_environment_first(small: Path, tmp_path
             (folder / name).write_text(f'#!/bin/sh\necho "{word}: {name} $*"\n')
             (folder / name).chmod(0o755)
     (small / "learner").mkdir()
-    settings = {"AMPCOURSE_VENV": str(mine), "PATH": f"{other}:{os.environ['PATH']}"}
-    for target in ("run", "lab", "test", "test-full", "format", "lint", "release", "lock", "images"):
+    settings = {"AMPCOURSE_VENV": str(mine), "AMPCOURSE_VENV_JAX": str(mine), "PATH": f"{other}:{os.environ['PATH']}"}
+    for target in ("run", "lab", "test", "test-full", "test-jax", "format", "lint", "release", "lock", "images"):
         result = call(small, ["make", target, f"PYTHON={sys.executable}"], **settings)
         assert result.returncode == 0, result.stderr
         assert result.stdout and all(line.startswith("mine: ") for line in result.stdout.splitlines()), target

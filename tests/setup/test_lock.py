@@ -15,7 +15,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = WHOLE["project"]
 PYTHONS = ("3.11", "3.12", "3.13")
 
 
@@ -41,7 +42,7 @@ def versions(name: str, python: str, platform: str = "linux") -> dict[str, str]:
     return {canonicalize_name(entry.name): str(entry.specifier).removeprefix("==") for entry in chosen}
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-gpu.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-gpu.lock", "requirements-jax.lock"])
 def test_every_line_is_a_pinned_version_with_hashes_and_no_address(lock: str) -> None:
     text = (ROOT / lock).read_text("utf-8")
     assert not re.search(r"://|@ |^-|file:|(^|\s)/[a-z]", text, re.MULTILINE)
@@ -84,6 +85,20 @@ def test_the_gpu_lock_adds_cuda_and_changes_nothing() -> None:
     assert not set(extra) & set(versions("requirements.lock", "3.12"))
     assert "nvidia-cudnn-cu12" in extra
     assert all(name.startswith("nvidia-") for name in extra)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_the_jax_lock_has_what_its_group_asks_for_in_the_same_versions_and_no_tensorflow(
+    python: str, platform: str
+) -> None:
+    locked, other = versions("requirements-jax.lock", python, platform), versions("requirements.lock", python, platform)
+    for text in WHOLE["dependency-groups"]["jax"]:
+        requirement = Requirement(text)
+        assert locked[canonicalize_name(requirement.name)] in requirement.specifier, f"{text}: run make lock"
+    assert not [name for name in locked if name.startswith("tensorflow")]
+    assert {name: version for name, version in locked.items() if other.get(name, version) != version} == {}
+    assert {"numpy", "keras", "ml-dtypes", "keras-hub"} <= set(locked) & set(other)
 
 
 def test_this_very_environment_has_the_locked_versions() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -160,6 +161,8 @@ def _build_swin(shape: Shape, classes: int, width: int, depths: tuple[int, ...],
     import keras
 
     hub = keras_hub("Swin-T")
+    # It hands its attention mask to a layer as `mask`, which Keras takes for another kind; the layer uses it all right.
+    warnings.filterwarnings("ignore", "Layer 'attn' .of type WindowAttention. was passed an input with a mask")
     backbone = hub.models.SwinTransformerBackbone(
         image_shape=shape, embed_dim=width, depths=depths, num_heads=heads, window_size=7
     )
