@@ -1,16 +1,16 @@
 """Checkpoints that survive being killed: written whole or not at all, the last two kept, damage noticed.
 
-A checkpoint is one `.npz` file with all variables (weights, optimizer slots, loss scale, averages, running metrics,
-states of random generators) and a line of JSON that says where in the run it was taken. The zip format carries a CRC
-of each array, so a damaged file is told from a good one when it is read.
+A checkpoint is one file with all variables (weights, optimizer slots, loss scale, averages, running metrics, states of
+random generators) and a line of JSON that says where in the run it was taken: NumPy's `.npz`, and after it the SHA-256
+of all that, so that a damaged file is told from a good one whatever happened to it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,6 +22,10 @@ from ampcourse.training.config import TrainingError
 
 KEEP = 2
 _WHERE = "__where__"
+
+
+class _Damaged(Exception):
+    """The file is not what was written."""
 
 
 @dataclass
@@ -52,11 +56,11 @@ def write(folder: Path, where: Where, arrays: Mapping[str, np.ndarray]) -> Path:
     the process at any moment leaves the one before.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"checkpoint-{where.update:09d}.npz"
+    path = folder / f"checkpoint-{where.update:09d}.ckpt"
     text = np.frombuffer(json.dumps(asdict(where)).encode(), np.uint8)
     content = io.BytesIO()
     np.savez(content, **{_WHERE: text}, **arrays)
-    replace(path, content.getbuffer())
+    replace(path, content.getvalue() + hashlib.sha256(content.getbuffer()).digest())
     for old in files(folder)[:-KEEP]:
         old.unlink(missing_ok=True)
     return path
@@ -74,7 +78,7 @@ def replace(path: Path, content: Any) -> None:
 
 def files(folder: Path) -> list[Path]:
     """The checkpoints of a run, the oldest first."""
-    return sorted(Path(folder).glob("checkpoint-*.npz"))
+    return sorted(Path(folder).glob("checkpoint-*.ckpt"))
 
 
 def clear(folder: Path) -> None:
@@ -93,7 +97,7 @@ def read(folder: Path) -> Checkpoint | None:
     for path in reversed(files(folder)):
         try:
             where, arrays = _read(path)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        except (OSError, _Damaged):
             damaged.append(path)
             continue
         says = f"'{damaged[0]}' is damaged: the run goes on from the checkpoint before, {path.name}." if damaged else ""
@@ -106,8 +110,12 @@ def read(folder: Path) -> Checkpoint | None:
 
 
 def _read(path: Path) -> tuple[Where, dict[str, np.ndarray]]:
-    with np.load(path, allow_pickle=False) as content:
-        arrays = {name: content[name] for name in content.files}
+    content = path.read_bytes()
+    content, digest = content[:-32], content[-32:]
+    if hashlib.sha256(content).digest() != digest:
+        raise _Damaged
+    with np.load(io.BytesIO(content), allow_pickle=False) as found:
+        arrays = {name: found[name] for name in found.files}
     fields = json.loads(arrays.pop(_WHERE).tobytes())
     return Where(**fields), arrays
 

@@ -50,7 +50,8 @@ class Config:
         ema: decay of the exponential moving average of the weights, which is then what is tested; 0 is none.
         loss_scale: where the dynamic loss scale begins under mixed_float16.
         xla: whether the step is compiled by XLA. (JAX always compiles.)
-        loop: "fit" (Keras's, with callbacks) or "custom" (written out).
+        loop: "fit" (Keras's, with callbacks) or "custom" (written out). They end with the same weights, but for one
+            thing: where one of several accumulated batches overflows, fit leaves out that batch, custom the update.
         seed: of the weights, the order of the pictures and their augmentation.
         deterministic: use only operations that give the same bits in every run; slower on a GPU.
         devices: how many devices share each batch; 0 takes every GPU there is.

@@ -66,7 +66,7 @@ def averaging(kind: type) -> type:
                     for i, v in enumerate(variables)
                 ]
                 for average, variable in zip(self.averages, variables, strict=True):
-                    average.assign(variable)
+                    average.assign(ops.copy(variable))  # JAX hands buffers on, so they must not be shared
 
         def apply(self, grads: Any, trainable_variables: Any = None) -> None:
             """As in Keras, then move the averages, unless the gradients were only accumulated."""

@@ -11,8 +11,8 @@ from keras import ops
 from ampcourse.training.config import Config, TrainingError
 from ampcourse.training.optimizers import agreeing, averaging
 
-# A vision transformer's learned places and class token are no matrices that multiply, so they do not decay.
-UNDECAYED = ("places", "token")
+# An attention's biases have one row a head; a transformer's learned places and class token multiply nothing.
+UNDECAYED = ("bias", "places", "token")
 
 
 @keras.saving.register_keras_serializable(package="ampcourse")
