@@ -14,7 +14,9 @@ _HOMES = {
     "Evidence": "proof",
     "evidence": "proof",
     "recorded_results": "proof",
+    "IMAGENET": "speeds",
     "SPEEDS": "speeds",
+    "STATED_RATES": "speeds",
     "SpeedClaim": "speeds",
 }
 __all__ = list(_HOMES)
