@@ -51,7 +51,7 @@ def _models() -> dict[str, str]:
 
 
 def _data() -> dict[str, str]:
-    from ampcourse.data.sources import sources
+    from ampcourse.data import sources
 
     return {name: source.title for name, source in sources().items()}
 
