@@ -12,7 +12,7 @@ class SpeedClaim:
     Attributes:
         article: key of the article, as in the ledger.
         model: what is trained, named as in the benchmark where it is there.
-        device: the GPU that the article names.
+        device: the GPU that the article names, or "not named".
         before, after: time of an epoch in float32 and in mixed precision, seconds; None where only a ratio is given.
         ratio: the speed-up that the article states.
         batches: the batch sizes before and after; None where they are not given.
@@ -38,7 +38,7 @@ SPEEDS = (
     SpeedClaim("S000", "retinanet_r50", "A100", 970, 420, 2.31, (8, 16)),
     SpeedClaim("S000", "ncf", "A100", 180, 85, 2.12, (1e6, 2e6)),
     SpeedClaim("S000", "gnmt", "A100", 560, 260, 2.15, (128, 192)),
-    SpeedClaim("S002", "vit_l16", "A100", 420, 210, 2.0, (64, 96)),
+    SpeedClaim("S002", "vit_l16", "not named", 420, 210, 2.0, (64, 96)),
     SpeedClaim("S003", "resnet50", "V100", None, None, 2.1, (64, 128)),
     SpeedClaim("S003", "bert_base", "A100", None, None, 2.6),
     SpeedClaim("S003", "vit_b16", "RTX 3090", None, None, 2.3, (8, 16)),
