@@ -17,7 +17,7 @@ FLOORS = (
     {"amp"},
     {"clinic"},
     {"training"},
-    {"bench"},
+    {"bench", "claims"},
     {"exercises"},
     {"grading", "learner", "doctor"},
     {"commands"},
