@@ -43,7 +43,7 @@ class Batches:
                     ready = waiting.popleft().result()
                     waiting.extend(pool.submit(self._made, number) for number in islice(numbers, 1))
                     yield ready
-            finally:  # whoever stops early does not wait for what nobody will read
+            finally:  # whoever stops early waits only for what has begun
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _made(self, number: int) -> Batch:
