@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ampcourse.training.config import TrainingError
+from ampcourse.training.session import values
 
 KEEP = 2
 _WHERE = "__where__"
@@ -123,7 +124,7 @@ def _read(path: Path) -> tuple[Where, dict[str, np.ndarray]]:
 def gather(groups: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The values of groups of Keras variables, named group/number."""
     return {
-        f"{group}/{i:05d}": np.asarray(_numpy(variable))
+        f"{group}/{i:05d}": values(variable)
         for group, variables in groups.items()
         for i, variable in enumerate(variables)
     }
@@ -143,9 +144,3 @@ def put_back(groups: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Non
         )
     for name, variable in names.items():
         variable.assign(arrays[name])
-
-
-def _numpy(variable: Any) -> np.ndarray:
-    import keras
-
-    return keras.ops.convert_to_numpy(variable)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ampcourse.training.config import Config
+from ampcourse.training.session import values
 
 EVERY = 64  # updates between two looks
 LOWEST = 2.0**-10  # a loss scale that no healthy run needs
@@ -24,8 +25,8 @@ def build_monitor(config: Config, backend: str) -> Any:
 class Health:
     """The verdict on one run.
 
-    On JAX there is no gradient monitor: then a loss that is not finite counts as "diverged", and a loss scale of 2**-10
-    or less as "collapsing".
+    Without a gradient monitor, as on JAX, a loss that is not finite counts as "diverged", and a loss scale of 2**-10 or
+    less as "collapsing".
     """
 
     def __init__(self, config: Config, monitor: Any, optimizer: Any) -> None:
@@ -48,7 +49,7 @@ class Health:
     def scale(self) -> float:
         """The loss scale now; 1.0 where nothing scales."""
         scale = getattr(self.optimizer, "dynamic_scale", None)
-        return 1.0 if scale is None else float(scale)
+        return 1.0 if scale is None else float(values(scale))
 
 
 def _without_monitor(scale: float, loss: float | None) -> tuple[str, tuple[str, ...]]:

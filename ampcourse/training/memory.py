@@ -6,13 +6,12 @@ import gc
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from ampcourse.training import checkpoint
 from ampcourse.training.config import Config
 from ampcourse.training.feed import Feed
-from ampcourse.training.session import Plan
+from ampcourse.training.session import Plan, values
 
 STEPS = 2  # updates of a trial: the second one finds the memory as the first has left it
 
@@ -89,4 +88,4 @@ def _take_steps(config: Config, feed: Feed, backend: Any) -> None:
         loop = (FitLoop if config.loop == "fit" else CustomLoop)(parts, backend)
     loop.epoch(batches, count, False, lambda: None)
     for variable in loop.variables()["model"][:1]:
-        keras.ops.convert_to_numpy(variable)  # waits for the device, which may still be at work
+        values(variable)  # waits for the device, which may still be at work

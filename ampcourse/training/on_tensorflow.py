@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -39,8 +40,14 @@ def prepare(config: Config) -> Devices:
     if wanted == 1:
         return Devices(1, str(names[0]), contextlib.nullcontext())
     _check_several(config, wanted)
-    strategy = tf.distribute.MirroredStrategy(names[:wanted])
+    strategy = _mirrored(tuple(names[:wanted]))
     return Devices(wanted, f"{wanted} of {names[0].rpartition(':')[0]}", strategy.scope(), strategy)
+
+
+@functools.cache
+def _mirrored(names: tuple[str, ...]) -> Any:
+    """One strategy a process: a second one would number its exchanges from the start again, and they would clash."""
+    return tf.distribute.MirroredStrategy(list(names))
 
 
 def _check_several(config: Config, devices: int) -> None:

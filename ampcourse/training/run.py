@@ -21,7 +21,7 @@ from ampcourse.training.interrupts import Interrupts
 from ampcourse.training.loops import CustomLoop, FitLoop
 from ampcourse.training.parts import build_loss, build_model, build_optimizer, build_schedule
 from ampcourse.training.result import Result
-from ampcourse.training.session import Devices, Parts, Plan
+from ampcourse.training.session import Devices, Parts, Plan, values
 from ampcourse.training.show import Show
 
 BACKENDS = {"tensorflow": "on_tensorflow", "jax": "on_jax"}
@@ -221,7 +221,7 @@ class _Run:
             "accuracy": accuracy,
             "test_loss": test_loss,
             "test_accuracy": test_accuracy,
-            "learning_rate": float(keras.ops.convert_to_numpy(optimizer.learning_rate)),
+            "learning_rate": float(values(optimizer.learning_rate)),
             "loss_scale": self.health.scale,
             "skipped": self.skipped,
             "seconds": round(time.perf_counter() - start, 3),
@@ -237,7 +237,7 @@ class _Run:
     @property
     def skipped(self) -> int:
         """Updates that the optimizer left out."""
-        return self.where.update - int(self.parts.optimizer.iterations)
+        return self.where.update - int(values(self.parts.optimizer.iterations))
 
     def test(self) -> tuple[float, float]:
         """Loss and accuracy on the test pictures."""

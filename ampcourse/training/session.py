@@ -72,3 +72,9 @@ def fill_up(x: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.nda
     if not missing:
         return x, y, real
     return np.concatenate([x, np.repeat(x[:1], missing, 0)]), np.concatenate([y, np.repeat(y[:1], missing)]), real
+
+
+def values(variable: Any) -> np.ndarray:
+    """The present values of a Keras variable, also of one that is mirrored on several devices."""
+    value = getattr(variable, "value", variable)
+    return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
