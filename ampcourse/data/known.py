@@ -103,7 +103,7 @@ _SOURCES = (
         train=21_600,
         test=5_400,
         megabytes=94,
-        licence="MIT",
+        licence="MIT, as its copy timm/eurosat-rgb on Hugging Face says",
         how="tensorflow-datasets (eurosat/rgb)",
         disk=900,
     ),

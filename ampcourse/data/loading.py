@@ -10,6 +10,7 @@ from ampcourse.data.embedded import DataError, grey_values
 from ampcourse.data.fetching import fetch, from_debian
 from ampcourse.data.known import EMBEDDED, Source, source
 from ampcourse.data.splits import Pictures, Split
+from ampcourse.data.views import check_whole
 
 
 def pictures(
@@ -27,8 +28,8 @@ def pictures(
         DataError: if the name is unknown, the data is not here and may or cannot be fetched, or it is damaged.
     """
     wanted = source(name)
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise DataError(f"limit is {limit!r}: it must be a whole number of at least 1.")
+    if limit is not None:
+        check_whole("limit", limit, 1)
     whole = _embedded(wanted) if name == EMBEDDED else _fetched(wanted, download, cache)
     return whole if limit is None else whole.limited(limit)
 

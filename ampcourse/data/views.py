@@ -91,9 +91,9 @@ def feed(
 ) -> Feed:
     """Check the arguments of `batches` and `pipeline`, and decide everything that they do."""
     for name, value, low in (("batch", batch, 1), ("seed", seed, 0), ("epoch", epoch, 0), ("start", start, 0)):
-        _check_whole(name, value, low)
+        check_whole(name, value, low)
     if size is not None:
-        _check_whole("size", size, 1)
+        check_whole("size", size, 1)
     n, own = len(split), len(pictures.mean)
     channels = own if channels is None else channels
     if channels != own and (own, channels) != (1, 3):
@@ -141,6 +141,7 @@ def resizing(old: int, new: int) -> np.ndarray:
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-def _check_whole(name: str, value: Any, low: int) -> None:
+def check_whole(name: str, value: Any, low: int) -> None:
+    """Refuse what is no whole number of at least `low`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
         raise DataError(f"{name} is {value!r}: it must be a whole number of at least {low}.")

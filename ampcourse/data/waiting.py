@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ampcourse.data.embedded import DataError
+from ampcourse.data.views import check_whole
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,7 @@ def input_wait(
     Raises:
         DataError: if there are fewer than 2 batches, or `steps` is not a whole number of at least 1.
     """
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise DataError(f"steps is {steps!r}: it must be a whole number of at least 1.")
+    check_whole("steps", steps, 1)
     iterator, end = iter(batches), object()
     waiting, measured = 0.0, 0
     batch = next(iterator, end)
