@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from ampcourse.exercises.answers.vit.attend import attention
+from ampcourse.exercises.answers.vit.compare import compare
 from ampcourse.exercises.answers.vit.patches import patches
 from ampcourse.exercises.answers.vit.paths import POLICIES, softmax_path
+from ampcourse.exercises.answers.vit.scores import scaled_scores
+from ampcourse.exercises.answers.vit.softmax import softmax
 
 keras = pytest.importorskip("keras")
 tf = pytest.importorskip("tensorflow")
@@ -56,3 +59,14 @@ def test_patches_are_those_of_keras() -> None:
     pictures = np.random.default_rng(0).random((2, 8, 12, 3)).astype(np.float32)
     cut = keras.ops.convert_to_numpy(keras.ops.image.extract_patches(pictures, 4))
     np.testing.assert_array_equal(patches.right(pictures, 4), cut.reshape(2, 6, 48))
+
+
+def test_the_examples_beside_the_blanks_hold() -> None:
+    pictures = np.arange(8.0).reshape(1, 2, 4, 1)
+    np.testing.assert_array_equal(patches.right(pictures, 2), [[[0, 1, 4, 5], [2, 3, 6, 7]]])
+    query, key = tf.constant([[[4, 0, 0, 0]]], tf.float16), tf.constant([[[3, 1, 1, 1]]], tf.float16)
+    np.testing.assert_array_equal(scaled_scores.right(query, key), [[[6]]])
+    np.testing.assert_array_equal(softmax.right(tf.constant([[0, 0], [-300, -300]], tf.float16)), [[0.5] * 2] * 2)
+    answer = compare.right(*np.array([[1, 2, 3, 3], [1, 2, 0, 0], [1, 0, 3, 3]]))
+    np.testing.assert_allclose(answer, [0.25, -0.56257, 1.06257, 1 / 3], rtol=1e-4)
+    assert softmax_path.right("mixed_float16", 0.0, False, False) == ("float32", "scores")
