@@ -53,10 +53,17 @@ class GradientMonitor(keras.callbacks.Callback):
     Under a MirroredStrategy non-finite, flushed and subnormal elements are counted over all replicas, and the norm is
     the root of the summed squares of the replicas' own gradients, before Keras adds them.
 
+    What it cannot see: whether a loop of your own has scaled the loss. With SGD a forgotten `scale_loss` shows, as
+    updates that are too small by the loss scale, and `says` asks about it. Adam, and every optimizer that divides a
+    gradient by its own size, cancels that factor: updates are of the usual length, and the norms, which are divided by
+    the scale, look like those of a model with small gradients. Nor does it see what is lost in the forward pass, or a
+    loss that is finite but wrong.
+
     For a sparse gradient (`tf.IndexedSlices`) its rows count as they come, repeated ones several times.
 
     Args:
-        log: where to write the history: a path that ends in .csv, or a folder for TensorBoard.
+        log: where to write the history: a path that ends in .csv, or a folder for TensorBoard. A run that is there
+            already is never written over: after run.csv comes run-2.csv, and a printed line says so.
         stop: in `fit`, end the run when it is collapsing or diverged, with finite weights. Every non-finite step from
             a loss scale of 2**-10 on, and without a loss scaler any non-finite step, is then halted on the device.
         save: a path ending in .weights.h5 or .keras: after `fit` it holds the last weights that were finite.
@@ -83,12 +90,19 @@ class GradientMonitor(keras.callbacks.Callback):
                 f"GradientMonitor watches TensorFlow only, but Keras runs on {backend} here: set "
                 "KERAS_BACKEND=tensorflow before Keras is imported."
             )
+        for name, value in {"stop": stop, "live": live}.items():
+            if not isinstance(value, bool | np.bool_):
+                raise ValueError(f"{name} must be True or False, not {value!r}.")
+        if verbose not in (0, 1):
+            raise ValueError(f"verbose must be 0 (say nothing) or 1, not {verbose!r}.")
         if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
             raise ValueError(f"every must be a whole number of steps, at least 1, not {every!r}.")
         self.stop, self.live, self.every, self.verbose = bool(stop), bool(live), int(every), verbose
         self._live = Live()
         self._save = rescue.check_path(save) if save is not None else None
         self._log = logs.open_log(log, self.every) if log is not None else None
+        if self._log and self._log.moved and verbose:
+            print(f"GradientMonitor: {self._log.moved} already holds a run, so this one is logged to {self._log.path}.")  # noqa: T201
         self._recorder: Any = None
         self._reader: Reader | None = None
         self._hook: FitHook | None = None
@@ -175,7 +189,7 @@ class GradientMonitor(keras.callbacks.Callback):
             ]
         said = list(self._judge(facts)[1])
         if self._reader and self._reader.lost:
-            said.append(f"The history lacks {self._reader.lost:,} steps, which nobody asked for in time.")
+            said.append(f"The history lacks {judge.count(self._reader.lost)}, which nobody asked for in time.")
         if self._interrupted:
             said.append(
                 "While fit ran, compile, fit or train_on_batch of the same model was called: from there to the end of "
@@ -197,7 +211,7 @@ class GradientMonitor(keras.callbacks.Callback):
     def table(self) -> VariableTable:
         """One row a variable; prints as text, shows as an HTML table, and holds the numbers in `.rows`."""
         facts = self._facts()
-        return variable_table(facts, f"Gradients of {facts.steps:,} steps, by variable: {self._judge(facts)[0]}")
+        return variable_table(facts, f"Gradients of {judge.count(facts.steps)}, by variable: {self._judge(facts)[0]}")
 
     def picture(self) -> Picture:
         """Loss scale, skipped steps and gradient norms, step by step."""
@@ -207,7 +221,7 @@ class GradientMonitor(keras.callbacks.Callback):
 
     def __str__(self) -> str:
         s = self.summary()
-        head = f"{s['verdict']}: {s['steps']:,} steps, {s['skipped']:,} skipped, loss scale {s['scale']:g}"
+        head = f"{s['verdict']}: {judge.count(s['steps'])}, {s['skipped']:,} skipped, loss scale {s['scale']:g}"
         return "\n".join([head, *self.says])
 
     # In fit

@@ -29,6 +29,13 @@ GRADIENTS = [np.ones((3, 2), "float32"), np.ones(2, "float32")]
 CASES: dict[str, tuple[Any, str]] = {
     "every": (lambda _: GradientMonitor(every=0), "every must be a whole number"),
     "every as text": (lambda _: GradientMonitor(every="5"), "every must be a whole number"),
+    "stop as text": (lambda _: GradientMonitor(stop="yes"), "stop must be True or False, not 'yes'"),
+    "live as a number": (lambda _: GradientMonitor(live=2), "live must be True or False, not 2"),
+    "verbose as text": (lambda _: GradientMonitor(verbose="no"), "verbose must be 0"),
+    "log is a folder": (
+        lambda d: GradientMonitor(log=(d / "folder.csv").mkdir() or d / "folder.csv"),
+        "cannot be written",
+    ),
     "log of a wrong kind": (lambda _: GradientMonitor(log=3), "log must be a path"),
     "log below a file": (lambda d: GradientMonitor(log=d / "file" / "run.csv"), "cannot be written"),
     "save of a wrong ending": (lambda d: GradientMonitor(save=d / "x.npz"), "must end in .weights.h5"),

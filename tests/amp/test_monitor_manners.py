@@ -139,6 +139,55 @@ def test_a_log_that_vanishes_does_not_end_the_run(tmp_path: Path, capfd: pytest.
     assert monitor.summary()["steps"] == 4 and said.out.count("cannot be written any more") == 1 and not said.err
 
 
+def test_a_run_that_is_there_is_not_written_over(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.csv"
+    for number in (1, 2, 3):
+        GradientMonitor(log=path)  # a cell that is run again before fit: nothing is there that could be lost
+        fit(made(), GradientMonitor(log=path), epochs=number)
+    rows = {file.name: file.read_text().count("\n") - 1 for file in tmp_path.iterdir()}
+    assert rows == {"run.csv": 4, "run-2.csv": 8, "run-3.csv": 12}
+    said = capfd.readouterr().out
+    assert f"{path} already holds a run, so this one is logged to {tmp_path / 'run-2.csv'}" in said
+    other = tmp_path / "notes.csv"
+    other.write_text("my own table")
+    fit(made(), GradientMonitor(log=other, verbose=0))
+    assert other.read_text() == "my own table" and (tmp_path / "notes-2.csv").exists()
+
+
+def test_each_run_has_a_folder_of_its_own_for_tensorboard(tmp_path: Path) -> None:
+    for _ in range(2):
+        fit(made(), GradientMonitor(log=tmp_path / "board", verbose=0))
+    assert [len(list((tmp_path / name).glob("events*"))) for name in ("board", "board-2")] == [1, 1]
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_step_that_raises_leaves_no_trace(built: bool) -> None:
+    model, monitor = made() if built else keras.Sequential(layers()), GradientMonitor()
+    if not built:
+        model.compile("sgd", "mse", jit_compile=False)
+
+    def data() -> Any:
+        yield X[:16], Y[:16]
+        yield X[16:32], Y[16:32]
+        raise RuntimeError("the disk is gone")
+
+    with pytest.raises(Exception, match="the disk is gone"):
+        model.fit(data(), verbose=0, callbacks=[monitor])
+    assert "make_train_function" not in vars(model) and "apply" not in vars(model.optimizer)
+    assert "FitHook" not in repr(model.train_function)
+    assert monitor.summary()["steps"] == 2
+    fit(model, monitor)
+    assert monitor.summary()["steps"] == 6
+
+
+def test_one_step_is_said_in_the_singular() -> None:
+    monitor, model = GradientMonitor(), made()
+    model.fit(X[:16], Y[:16], batch_size=16, verbose=0, callbacks=[monitor])
+    told = f"{monitor}\n{monitor.table()}"
+    assert "All gradients of 1 step were finite" in told and "Gradients of 1 step, by variable" in told
+    assert "1 steps" not in told
+
+
 def test_attached_first_and_then_used_in_fit() -> None:
     model, monitor = made(), GradientMonitor()
     fit(model)

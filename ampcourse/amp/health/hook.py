@@ -1,8 +1,8 @@
 """Puts the recorder before `optimizer.apply` while `fit` runs, and leaves no trace however `fit` ends.
 
 The optimizer carries the hook only while Keras's train function is called, so a model saved between two steps does not
-have it. The model's own train function is put back at the end, or, when an exception ended the run, at the start of
-the next `fit`, which always asks for a train function first.
+have it. The model's own train function is put back at the end, or when a step raises; when something between two
+steps raises (another callback), at the start of the next `fit`, which always asks for a train function first.
 """
 
 from __future__ import annotations
@@ -64,12 +64,20 @@ class FitHook:
         return self.model.make_train_function(*args, **kwargs)
 
     def _run(self, iterator: Any) -> Any:
-        if first := self._first:
-            self._first = None
-            first(iterator)
-        with self._patched():
-            logs = self._fresh(iterator)
-        self.after()
+        import tensorflow as tf
+
+        try:
+            if first := self._first:
+                self._first = None
+                first(iterator)
+            with self._patched():
+                logs = self._fresh(iterator)
+            self.after()
+        except (StopIteration, tf.errors.OutOfRangeError):  # the end of an epoch
+            raise
+        except BaseException:  # fit ends here, and asks no callback any more
+            self.remove()
+            raise
         return logs
 
     @contextlib.contextmanager

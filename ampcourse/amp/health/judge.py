@@ -30,6 +30,11 @@ def judge(facts: Facts) -> tuple[str, list[str]]:
     return "healthy", _healthy(facts) + _notes(facts)
 
 
+def count(number: int, unit: str = "step") -> str:
+    """A number with its unit, in the singular where it is 1."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
 def room(facts: Facts) -> int:
     """Halvings left before the scale is 0.0; float32 numbers below 2**-126 count as zero."""
     return max(int(math.log2(facts.scale)) + 127, 0) if 0 < facts.scale < math.inf else 0
@@ -38,7 +43,7 @@ def room(facts: Facts) -> int:
 def _diverged(facts: Facts) -> list[str]:
     said = []
     if not facts.weights_finite:
-        said.append(f"Weights are no longer finite after {facts.steps:,} steps: {_first_bad(facts)}.")
+        said.append(f"Weights are no longer finite after {count(facts.steps)}: {_first_bad(facts)}.")
     if facts.dynamic and not 0 < facts.scale < math.inf:
         said.append(
             f"The loss scale is {facts.scale:g}: the next step with finite gradients divides by it and makes every "
@@ -69,7 +74,7 @@ def _first_bad(facts: Facts) -> str:
     step = facts.history["step"][facts.history["nonfinite"] > 0]
     first = f"the first gradients that were not finite came at step {step[0]:,}, " if step.size else ""
     worst = int(np.argmax(bad))
-    return f"{first}and '{facts.watched[worst].name}' had them in {int(bad[worst]):,} steps"
+    return f"{first}and '{facts.watched[worst].name}' had them in {count(int(bad[worst]))}"
 
 
 def _collapsing(facts: Facts) -> list[str]:
@@ -108,7 +113,8 @@ def _left(facts: Facts) -> str:
     """What comes of it if the scale goes on falling."""
     if facts.floored:
         return "at 1.0 it stops, and while this lasts no step is applied"
-    return f"{room(facts):,} more non-finite steps and it is 0.0, after which the next good step makes all weights NaN"
+    more = count(room(facts), "more non-finite step")
+    return f"{more} and it is 0.0, after which the next good step makes all weights NaN"
 
 
 def _settled(facts: Facts) -> bool:
@@ -172,7 +178,7 @@ def _settling(facts: Facts) -> list[str]:
     if not facts.dynamic and not facts.skipped:
         return []
     return [
-        f"Healthy skip: dynamic scaling is finding its level, {facts.skipped:,} of {facts.steps:,} steps skipped so "
+        f"Healthy skip: dynamic scaling is finding its level, {facts.skipped:,} of {count(facts.steps)} skipped so "
         f"far and the scale is {facts.scale:g}."
     ]
 
@@ -180,14 +186,14 @@ def _settling(facts: Facts) -> list[str]:
 def _healthy(facts: Facts) -> list[str]:
     if not facts.nonfinite_steps:
         kind = f" at a loss scale of {facts.scale:g}" if facts.scaled else ""
-        return [f"All gradients of {facts.steps:,} steps were finite{kind}."]
+        return [f"All gradients of {count(facts.steps)} were finite{kind}."]
     if facts.dynamic:
         return [
-            f"Healthy skip: dynamic scaling skipped {facts.skipped:,} of {facts.steps:,} steps while it found its "
+            f"Healthy skip: dynamic scaling skipped {facts.skipped:,} of {count(facts.steps)} while it found its "
             f"level, and the scale is {facts.scale:g}."
         ]
     return [
-        f"{facts.nonfinite_steps:,} of {facts.steps:,} steps had non-finite gradients; the weights are still finite."
+        f"{facts.nonfinite_steps:,} of {count(facts.steps)} had non-finite gradients; the weights are still finite."
     ]
 
 
@@ -196,8 +202,8 @@ def _notes(facts: Facts) -> list[str]:
     said = []
     if facts.nonfinite_steps > facts.nan_steps:
         said.append(
-            f"Of {facts.nonfinite_steps:,} non-finite steps only {facts.nan_steps:,} hold a NaN: a check by is_nan "
-            f"misses the {facts.nonfinite_steps - facts.nan_steps:,} that hold infinities alone."
+            f"Of {count(facts.nonfinite_steps, 'non-finite step')} only {facts.nan_steps:,} with a NaN: a check by "
+            f"is_nan misses the {facts.nonfinite_steps - facts.nan_steps:,} that hold infinities alone."
         )
     if facts.dynamic and not facts.halted and (applied := _unskipped(facts)):
         said.append(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +42,34 @@ def open_log(path: Any, every: int) -> Log:
         raise ValueError(f"log must be a path, such as 'run.csv' or a folder, not {type(path).__name__}.") from None
     kind = CsvLog if target.suffix.lower() == ".csv" else TensorBoardLog
     try:
-        return kind(target, every)
+        log = kind(_free(target, kind.holds_a_run), every)
+        log.moved = target if log.path != target else None
+        return log
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"The log '{target}' cannot be written: {reason}.") from None
 
 
+def _free(path: Path, taken: Callable[[Path], bool]) -> Path:
+    """The path, with -2, -3, ... before its ending where a run is there already."""
+    numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
+    return next(one for one in itertools.chain([path], numbered) if not taken(one))
+
+
 class Log:
     """Takes the history again and again and writes what is new: each `every`-th step, and all non-finite ones."""
 
+    path: Path
+    moved: Path | None = None
+    """The path that was asked for, if there was a run already."""
+
     def __init__(self, every: int) -> None:
         self.every, self._written = every, 0
+
+    @staticmethod
+    def holds_a_run(path: Path) -> bool:
+        """Whether something is there that must not be written over."""
+        raise NotImplementedError
 
     def restart(self) -> None:
         """A new run, whose steps count from 1 again."""
@@ -81,6 +100,14 @@ class CsvLog(Log):
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerow(COLUMNS)
 
+    @staticmethod
+    def holds_a_run(path: Path) -> bool:
+        """Anything but a file without a line below the header: such a one was made by a monitor that saw no step."""
+        if not path.is_file():
+            return False
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.readline().strip() not in ("", ",".join(COLUMNS)) or bool(file.readline())
+
     def _put(self, rows: list[dict[str, Any]]) -> None:
         text = io.StringIO()
         writer = csv.DictWriter(text, COLUMNS)
@@ -98,6 +125,11 @@ class TensorBoardLog(Log):
         if not os.access(path, os.W_OK):
             raise OSError("the folder is not writable")
         self.path, self._writer = path, None
+
+    @staticmethod
+    def holds_a_run(path: Path) -> bool:
+        """A folder with an event file: TensorBoard would draw both runs as one curve."""
+        return path.is_dir() and any(path.glob("events.out.tfevents.*"))
 
     def _put(self, rows: list[dict[str, Any]]) -> None:
         import tensorflow as tf
