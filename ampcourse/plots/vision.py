@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ampcourse.plots.style import GREY, PALETTE, Picture, drawn, new_figure
 
@@ -42,6 +43,7 @@ def picture_patches(
     left.imshow(grey, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
     _draw_grid(left, grey.shape, side)
     right.imshow(table, cmap="Greys", vmin=0, vmax=1, interpolation="nearest", aspect="auto", extent=_edges(table))
+    right.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     right.set(xlabel="number within a patch", ylabel="patch", title="One row a patch")
     figure.suptitle(title, x=0.02, ha="left", fontsize=13)
     size = f"{grey.shape[0]} by {grey.shape[1]} pixels"
