@@ -49,5 +49,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(autouse=True)
 def _private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the progress of the person who runs it."""
+    """No test reads or writes the progress, or the fetched data, of the person who runs it."""
     monkeypatch.setenv("AMPCOURSE_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("AMPCOURSE_CACHE", str(tmp_path_factory.mktemp("cache")))
