@@ -252,6 +252,13 @@ class _Run:
         if all(np.isfinite(a).all() for name, a in arrays.items() if name.startswith("model/")):
             checkpoint.write(self.folder, self.where, arrays)
 
+    def _store(self, path: Path) -> None:
+        """The model alone, without what trained it: whoever loads it needs none of that."""
+        model = self.parts.model
+        part = path.with_name(".part.keras")
+        keras.Model(model.inputs, model.outputs, name=model.name).save(part)
+        part.replace(path)
+
     def _result(self, start: float) -> Result:
         self.loop.sync()
         accuracy = self.where.history[-1]["test_accuracy"] if self.where.history else math.nan
@@ -260,9 +267,7 @@ class _Run:
         self.says += self.health.says
         move_to_average(self.parts.model, self.loop.averages)
         if self.folder:
-            part = self.folder / ".model.part.keras"
-            self.parts.model.save(part, include_optimizer=False)
-            part.replace(self.folder / "model.keras")
+            self._store(self.folder / "model.keras")
         return Result(
             config=self.config,
             history=tuple(self.where.history),
