@@ -86,6 +86,7 @@ def in_a_graph(made: Any) -> Any:
         return audit(made)
 
 
+UNBUILT = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
 BAD: dict[str, tuple[type, str, Callable]] = {
     "no model": (TypeError, "needs a Keras 3 model", lambda made: audit(3)),
     "a class": (TypeError, "make an instance", lambda made: audit(keras.Model)),
@@ -112,6 +113,11 @@ BAD: dict[str, tuple[type, str, Callable]] = {
         ValueError,
         "cannot trace the step",
         lambda made: audit(made, sample=(X, X), step=lambda x, y: x.numpy()),
+    ),
+    "step with an optimizer that is not built": (
+        ValueError,
+        "optimizer.build(model.trainable_variables)",
+        lambda made: audit(made, UNBUILT, sample=(X, X), step=lambda x, y: made(x) * UNBUILT.dynamic_scale),
     ),
 }
 

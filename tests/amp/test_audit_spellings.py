@@ -41,8 +41,27 @@ def alarms(*args: Any, **kwargs: Any) -> set[str]:
     return {h.kind for h in report.alarms}
 
 
+def _sum(x: Any) -> Any:
+    return ops.sum(ops.exp(x), -1, keepdims=True)
+
+
 WRITTEN_OUT = {
     "exp of log_softmax": (lambda x: ops.exp(ops.log_softmax(x)), {"low_precision_softmax"}),
+    "softmax with an epsilon": (lambda x: ops.exp(x) / (_sum(x) + 1e-3), {"low_precision_softmax"}),
+    "softmax with an epsilon in front": (lambda x: ops.exp(x) / (1e-3 + _sum(x)), {"low_precision_softmax"}),
+    "softmax with a lower bound": (
+        lambda x: ops.exp(x) / ops.maximum(_sum(x), 1e-3),
+        {"low_precision_softmax"},
+    ),
+    "softmax with an epsilon above, too": (
+        lambda x: (ops.exp(x) + 1e-3) / (_sum(x) + 1e-3),
+        {"low_precision_softmax"},
+    ),
+    "softmax as a product": (lambda x: ops.exp(x) * (1 / _sum(x)), {"low_precision_softmax"}),
+    "softmax with a reciprocal": (lambda x: ops.reciprocal(_sum(x) + 1e-3) * ops.exp(x), {"low_precision_softmax"}),
+    "softmax that divides no NaN": (lambda x: tf.math.divide_no_nan(ops.exp(x), _sum(x)), {"low_precision_softmax"}),
+    "a share that is no softmax": (lambda x: ops.relu(x) / (ops.sum(ops.relu(x), -1, keepdims=True) + 1e-3), set()),
+    "exp over the sum of others": (lambda x: ops.exp(x) / (ops.sum(ops.abs(x), -1, keepdims=True) + 1), set()),
     "1 / (1 + exp(-x))": (lambda x: 1 / (1 + ops.exp(-x)), {"low_precision_output"}),
     "exp(x) / (1 + exp(x))": (lambda x: ops.exp(x) / (1 + ops.exp(x)), {"low_precision_output"}),
     "(1 + tanh(x / 2)) / 2": (lambda x: (1 + ops.tanh(x / 2)) / 2, {"low_precision_output"}),
@@ -183,3 +202,9 @@ def test_a_step_whose_gradients_tell_nothing_is_said_to_be_unchecked() -> None:
         optimizer.apply(tape.gradient(loss, made.trainable_variables), made.trainable_variables)
 
     assert "all 0" in audit(made, optimizer, (X, Y), step=step).not_checked[0]
+
+
+def test_a_bound_that_guards_weights_alone_is_no_alarm() -> None:
+    report = audit(model(layers.SpectralNormalization(layers.Dense(4))), sample=X)
+    assert not report.alarms
+    assert {h.severity for h in report.of("constant_out_of_range")} <= {"note"}

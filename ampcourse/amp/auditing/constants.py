@@ -141,11 +141,13 @@ def _too_large(graph: Graph, uses: list, value: float, dtype: str, where: tuple[
         return
     largest = LOW[dtype].largest
     only_bounds = all(use.type in ("Minimum", "Maximum", "ClipByValue") for use in serious)
+    # Inputs are often all zero, as padding is; whole weights, as in a spectral norm, hardly ever.
+    mild = "note" if all(graph.of_weights_alone(x) for use in serious for x in use.inputs) else "warning"
     product = any(use.type in ("Mul", "MulNoNan", "BatchMatMulV2", "MatMul") for use in serious)
     why = " and 0 times infinity is NaN" if product else ""
     yield Hazard(
         "constant_out_of_range",
-        "warning" if only_bounds else "error",
+        mild if only_bounds else "error",
         where[0],
         f"The constant {told(value)} becomes {infinity} in {dtype}, whose largest value is {told(largest)}{why}"
         f"{_at(where[1])}.",

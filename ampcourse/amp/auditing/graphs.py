@@ -120,6 +120,19 @@ class Graph:
                 todo += list(tensor.op.inputs)
         return False
 
+    def of_weights_alone(self, tensor: Any) -> bool:
+        """Whether a tensor is computed from variables and constants only, and so not from any input."""
+        todo, seen = [tensor], set()
+        while todo:
+            tensor = self.source(todo.pop())
+            if id(tensor) in seen or id(tensor) in self._external:
+                continue
+            seen.add(id(tensor))
+            if tensor.op.type == "Placeholder":
+                return False
+            todo += list(tensor.op.inputs)
+        return True
+
     def source(self, tensor: Any) -> Any:
         """The tensor itself, or what it stands for outside or inside of a nested function."""
         for _ in range(20):

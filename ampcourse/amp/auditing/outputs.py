@@ -117,16 +117,50 @@ def _is_own_sigmoid(graph: Graph, op: Any) -> bool:
 
 
 def _is_own_softmax(graph: Graph, op: Any) -> bool:
-    """`exp(x) / sum(exp(x))`, or `exp(log_softmax(x))`."""
+    """`exp(x) / sum(exp(x))`, as a quotient or a product, whatever guards it from 0, or `exp(log_softmax(x))`."""
     if op.type == "Exp":
         return graph.moved_from(op.inputs[0]).op.type == "LogSoftmax"
-    if op.type != "RealDiv":
+    if op.type in ("RealDiv", "Div", "DivNoNan"):
+        return _is_share(graph, *op.inputs)
+    if op.type != "Mul":
         return False
-    top, bottom = (graph.moved_from(x) for x in op.inputs)
+    return any(
+        inverse is not None and _is_share(graph, top, inverse)
+        for top, inverse in ((a, _inverted(graph, b)) for a, b in (op.inputs, op.inputs[::-1]))
+    )
+
+
+def _is_share(graph: Graph, top: Any, bottom: Any) -> bool:
+    """Whether one tensor is an exponential and the other the sum of it."""
+    top, bottom = _unguarded(graph, top), _unguarded(graph, bottom)
     if top.op.type != "Exp" or bottom.op.type != "Sum":
         return False
-    added = graph.moved_from(bottom.op.inputs[0])
+    added = _unguarded(graph, bottom.op.inputs[0])
     return added is top or (added.op.type == "Exp" and added.op.inputs[0] is top.op.inputs[0])
+
+
+def _inverted(graph: Graph, tensor: Any) -> Any:
+    """`x` of `1 / x`; None for anything else."""
+    op = graph.moved_from(tensor).op
+    if op.type in ("Reciprocal", "Inv"):
+        return op.inputs[0]
+    return op.inputs[1] if op.type == "RealDiv" and _is_number(graph, op.inputs[0]) else None
+
+
+def _unguarded(graph: Graph, tensor: Any) -> Any:
+    """What a tensor was before a small number was added to it, or held it up."""
+    tensor = graph.moved_from(tensor)
+    while tensor.op.type in ("AddV2", "Add", "Maximum"):
+        others = [x for x in tensor.op.inputs if not _is_number(graph, x)]
+        if len(others) != 1:
+            break
+        tensor = graph.moved_from(others[0])
+    return tensor
+
+
+def _is_number(graph: Graph, tensor: Any) -> bool:
+    value = graph.written(graph.moved_from(tensor).op)
+    return value is not None and np.size(value) == 1
 
 
 def _probabilities(graph: Graph, op: Any, what: str, facts: LossFacts | None) -> Iterator[Hazard]:

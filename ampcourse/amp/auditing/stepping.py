@@ -63,11 +63,21 @@ def trace_step(given: Accepted, step: Callable, asked: bool) -> Trace | None:
             return trace(call, specs, given.model, until_applied=not asked)
         except Exception as error:  # whatever the user's code raises
             trouble = trouble or error
-    said = first_line(trouble)
+    said = _unbuilt(trouble) or first_line(trouble)
     if asked:
         raise ValueError(f"audit cannot trace the step: {said}.") from None
     given.not_checked.append(f"train_step of {given.model.name!r}: it cannot be traced ({said}).")
     return None
+
+
+def _unbuilt(error: Exception | None) -> str:
+    """A step that reads the loss scale itself, of a LossScaleOptimizer that has none yet; "" for other errors."""
+    if not isinstance(error, AttributeError) or getattr(error, "name", "") not in ("dynamic_scale", "step_counter"):
+        return ""
+    return (
+        f"it reads optimizer.{error.name}, which a LossScaleOptimizer has only once it is built; call "
+        "optimizer.build(model.trainable_variables) first"
+    )
 
 
 def _spec(x: Any) -> Any:
