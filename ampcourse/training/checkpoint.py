@@ -61,17 +61,18 @@ def write(folder: Path, where: Where, arrays: Mapping[str, np.ndarray]) -> Path:
     text = np.frombuffer(json.dumps(asdict(where)).encode(), np.uint8)
     content = io.BytesIO()
     np.savez(content, **{_WHERE: text}, **arrays)
-    replace(path, content.getvalue() + hashlib.sha256(content.getbuffer()).digest())
+    replace(path, content.getbuffer(), hashlib.sha256(content.getbuffer()).digest())
     for old in files(folder)[:-KEEP]:
         old.unlink(missing_ok=True)
     return path
 
 
-def replace(path: Path, content: Any) -> None:
-    """Writes a file whole or not at all."""
+def replace(path: Path, *parts: Any) -> None:
+    """Writes bytes, one after the other, to a file that is there whole or not at all."""
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as file:
-        file.write(content)
+        for content in parts:
+            file.write(content)
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)  # noqa: PTH105 the one call that is atomic by name
