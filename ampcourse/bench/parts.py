@@ -160,7 +160,7 @@ def _fit(engine: Engine, workload: Any, variant: Variant, samples: Any, seed: in
     feed = engine.feed(samples)
 
     def fit(steps: int) -> float:
-        model.fit(feed, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[watch])
+        model.fit(feed, steps_per_epoch=steps, epochs=1, verbose=0, shuffle=False, callbacks=[watch])
         return watch.seconds
 
     run = runner(engine, variant.policy, fit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -103,12 +104,17 @@ def median_interval(values: list[float], confidence: float = 0.95) -> tuple[floa
         median, low end, high end.
     """
     data = np.asarray(values, np.float64)
-    draws = np.random.default_rng(0).integers(0, data.size, (_RESAMPLES, data.size))
-    medians = np.sort(np.median(data[draws], axis=1))
+    medians = np.sort(np.median(data[_draws(data.size)], axis=1))
     cut = (1 - confidence) / 2
     low = medians[math.floor(cut * (_RESAMPLES - 1))]
     high = medians[math.ceil((1 - cut) * (_RESAMPLES - 1))]
     return float(np.median(data)), float(low), float(high)
+
+
+@functools.cache
+def _draws(size: int) -> np.ndarray:
+    """Which values each draw takes, shape (draws, size)."""
+    return np.random.default_rng(0).integers(0, size, (_RESAMPLES, size))
 
 
 def speed_up(baseline: list[float], other: list[float]) -> tuple[float, float, float]:
