@@ -202,8 +202,8 @@ def _notes(facts: Facts) -> list[str]:
     said = []
     if facts.nonfinite_steps > facts.nan_steps:
         said.append(
-            f"Of {count(facts.nonfinite_steps, 'non-finite step')} only {facts.nan_steps:,} with a NaN: a check by "
-            f"is_nan misses the {facts.nonfinite_steps - facts.nan_steps:,} that hold infinities alone."
+            f"{facts.nan_steps:,} of {count(facts.nonfinite_steps, 'non-finite step')} held a NaN: a check by is_nan "
+            f"misses the {facts.nonfinite_steps - facts.nan_steps:,} that hold infinities alone."
         )
     if facts.dynamic and not facts.halted and (applied := _unskipped(facts)):
         said.append(
