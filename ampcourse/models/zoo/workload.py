@@ -62,7 +62,7 @@ class Workload:
         return self.make_optimizer()
 
     def obstacle(self, policy: str) -> str | None:
-        """One sentence on why the model cannot run under a dtype policy here, or None if it can.
+        """One sentence on why the model cannot be trained under a dtype policy here, or None if it can.
 
         JAX has no float16 product with float32 sums on a CPU, which is what Keras's fused attention asks it for.
         """
@@ -75,7 +75,7 @@ class Workload:
         if jax.default_backend() != "cpu":
             return None
         return (
-            f"{self.title} cannot run under mixed_float16 on JAX and a CPU, where JAX has no float16 attention: "
+            f"{self.title} cannot be trained under mixed_float16 on JAX and a CPU, which has no float16 attention: "
             "choose mixed_bfloat16, TensorFlow or a GPU."
         )
 
