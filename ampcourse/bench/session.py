@@ -248,6 +248,8 @@ def describe(engine: Engine, device: Device, ceilings: Ceilings) -> Session:
     from ampcourse.reproduce import machine
 
     versions = engine.versions()
+    if device.kind == "cpu":  # what a build could use elsewhere says nothing here
+        versions = {name: version for name, version in versions.items() if name not in ("cuda", "cudnn")}
     for package in ("ampcourse", "keras", "keras-hub", "numpy"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
