@@ -10,6 +10,8 @@ from ampcourse.bench.shape import OK, Ceilings, Measured, Parts, Ratio, Report, 
 
 BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX"}
 COLUMNS = ("policy", "XLA", "ms a step", "a second", "against float32", "against TF32", "by XLA", "of its ceiling")
+WIDE = 2
+"""An interval whose ends are further apart than this factor says more about the machine than about the variant."""
 BASELINES = (
     'Each number is a ratio of times measured side by side in one run, with its 95 % interval. "Against float32": the '
     'baseline is float32 with TF32 off, with the same setting of XLA; "against TF32": float32 with TF32 on, with the '
@@ -119,7 +121,7 @@ def _model(report: Report, model: Measured) -> Iterator[str]:
         yield ""
         yield f"Memory: {'; '.join(hows)}."
     yield from reasons(model)
-    yield from _remarks(model)
+    yield from remarks(model)
     for one in model.parts:
         yield from ("", *_parts(one))
     if said := gains(report, model):
@@ -138,7 +140,7 @@ def reasons(model: Measured) -> Iterator[str]:
         if row.status != OK:
             said.setdefault(f"{row.status}: {row.reason}", []).append(str(row.variant))
     for reason, variants in said.items():
-        yield from ("", f"{' and '.join(variants)} {reason}.")
+        yield from ("", f"{'; '.join(variants)}: {reason}.")
 
 
 def _memory(row: Row) -> str:
@@ -164,8 +166,8 @@ def _speed(number: float | None) -> str:
     return "" if number is None else f"{number:,.4g}"
 
 
-def _remarks(model: Measured) -> Iterator[str]:
-    """What would make a row worth less than it looks."""
+def remarks(model: Measured) -> Iterator[str]:
+    """What would make a row worth less than it looks; an empty line before each."""
     ran = [row for row in model.rows if row.status == OK]
     if skipped := [row for row in ran if row.updates is not None and row.updates < row.steps]:
         each = "; ".join(f"{row.variant}: {row.steps - row.updates} of {row.steps}" for row in skipped)
@@ -175,6 +177,9 @@ def _remarks(model: Measured) -> Iterator[str]:
     if over := [str(row.variant) for row in ran if (row.share_of_ceiling or 0) > 1]:
         says = "the machine was busier while the ceilings were measured, so no share of a ceiling counts here"
         yield from ("", f"Faster than its ceiling: {', '.join(over)}; {says}.")
+    if any(one.high > WIDE * one.low for one in model.ratios):
+        says = "other programs were probably running. Measure again on an idle machine, or with more turns"
+        yield from ("", f"Some intervals reach over more than a factor of {WIDE}: {says}.")
     if ran and min(len(row.seconds) for row in ran) < 6:
         yield from ("", "With fewer than 6 turns an interval is the whole range of the ratios.")
 

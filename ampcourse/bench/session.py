@@ -19,7 +19,7 @@ from ampcourse.bench.shape import OK, Ceilings, Measured, Report, Row, Session
 from ampcourse.bench.turns import Clock
 
 MODELS = {
-    "cpu": ("resnet20", "vit_tiny"),
+    "cpu": ("resnet8", "vit_tiny"),
     "gpu": ("resnet50", "vit_b16", "bert_base", "retinanet_r50", "swin_t", "ncf", "gnmt"),
 }
 """What is measured where no models are named."""

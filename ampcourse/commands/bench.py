@@ -139,6 +139,8 @@ def bench(
         report = _measure(plan)
     _draw(report, out)
     _print(report, beside, models or ())
+    if not report.finished:
+        say("Not finished: the time was up, or the run was stopped. The same command goes on.")
     say(f"The whole report is in '{out / 'report.md'}'.")
     return 0 if report.finished else 1
 
@@ -174,7 +176,7 @@ def _print(report: Any, beside: bool, models: Sequence[str]) -> None:
         say()
         say(f"{model.title} ({model.name}, {model.scale}): {model.batch} {model.unit} a step")
         table(page.COLUMNS, list(page.variant_rows(model)))
-        for line in page.reasons(model):
+        for line in (*page.reasons(model), *page.remarks(model)):
             if line:
                 say(line)
     say()

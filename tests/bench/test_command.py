@@ -116,7 +116,9 @@ def test_a_run_that_was_stopped_ends_with_1(saved: Path, monkeypatch) -> None:
 
     stopped = dataclasses.replace(load(saved), finished=False)
     monkeypatch.setattr("ampcourse.commands.bench._measure", lambda plan: stopped)
-    assert call("--out", str(saved)).exit_code == 1
+    said = call("--out", str(saved))
+    assert said.exit_code == 1
+    assert "Not finished: " in said.stdout
 
 
 # --- the page -----------------------------------------------------------------------------------------

@@ -294,6 +294,25 @@ def test_steps_that_loss_scaling_skipped_and_losses_that_are_not_finite_are_told
     assert "The loss was not finite under float32, " in page
 
 
+def test_intervals_too_wide_to_show_anything_are_told(measure, engine, clock) -> None:
+    assert "more than a factor of" not in markdown(measure())
+    step, turn = FakeEngine.step, iter(range(10**6))
+
+    def restless(*given: Any) -> Any:
+        made = step(engine, *given)
+        run = made.run
+
+        def disturbed(steps: int) -> None:
+            run(steps)
+            clock.now += 3.0 * (next(turn) % 5 == 0)
+
+        made.run = disturbed
+        return made
+
+    engine.step = restless
+    assert "more than a factor of 2: other programs" in markdown(measure(parts=False))
+
+
 def test_a_share_above_the_ceiling_is_told(measure, engine) -> None:
     engine.seconds = {FAST: 1e-9}
     assert "Faster than its ceiling: mixed_bfloat16, XLA" in markdown(measure())
