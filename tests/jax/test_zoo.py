@@ -12,14 +12,14 @@ import pytest
 
 from ampcourse.models import zoo
 
-KINDS = ("resnet8", "resnet50", "vit_tiny", "bert_base", "swin_t", "ncf", "gnmt")
+# Each kind every day; Swin in the test of the policies. The others are the same code in another size.
+KINDS = ("resnet8", "resnet50", "vit_tiny", "bert_base", "retinanet_r50", "ncf", "gnmt")
 NAMES = [name if name in KINDS else pytest.param(name, marks=pytest.mark.full) for name in zoo.names()]
 POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
 # In float32 the test of the numbers trains these three.
 LIGHT = [(name, policy) for name in fixed.STEPPED for policy in POLICIES[1:]]
-# The others are long in compiling: one policy each every day.
-HEAVY = [("resnet50", "mixed_bfloat16"), ("bert_base", "mixed_float16"), ("gnmt", "mixed_float16")]
-HEAVY += [("swin_t", "mixed_bfloat16"), ("retinanet_r50", "mixed_float16")]
+# The others are long in compiling: one policy each, and RetinaNet and ResNet-50 only before a release.
+HEAVY = [("bert_base", "mixed_float16"), ("gnmt", "mixed_float16"), ("swin_t", "mixed_bfloat16")]
 EVERY_DAY = LIGHT + HEAVY
 LONG = [(name, policy) for name in zoo.names() for policy in POLICIES if (name, policy) not in EVERY_DAY]
 
@@ -72,8 +72,11 @@ def test_a_scale_that_is_too_large_is_halved_and_the_step_skipped() -> None:
     model, optimizer, losses = trained("resnet8", "mixed_float16", 2.0**40, steps=3)
     assert float(optimizer.dynamic_scale) == 2.0**37
     assert int(optimizer.inner_optimizer.iterations) == 0
-    np.testing.assert_allclose(losses[1:], losses[0], rtol=1e-6)  # the same weights; the order of a sum may differ
-    assert all(np.isfinite(keras.ops.convert_to_numpy(weight)).all() for weight in model.trainable_variables)
+    np.testing.assert_allclose(losses[1:], losses[0], rtol=1e-4)  # the order of a sum may differ
+    keras.utils.set_random_seed(0)
+    fresh = zoo.workload("resnet8", "small").build()
+    for weight, start in zip(model.trainable_variables, fresh.trainable_variables, strict=True):
+        np.testing.assert_array_equal(weight, start)
 
 
 @pytest.mark.parametrize("name", zoo.names())
