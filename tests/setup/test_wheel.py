@@ -56,7 +56,8 @@ def test_it_holds_the_lessons_of_the_learner_the_data_and_the_licences(wheel: Pa
 
 def test_it_holds_no_source_notebook_no_test_and_nothing_made_at_work(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert not [name for name in names if "/source/" in name or name.startswith("tests") or ".ipynb_checkpoints" in name]
+    kinds = ("/source/", ".ipynb_checkpoints")
+    assert not [name for name in names if name.startswith("tests") or any(kind in name for kind in kinds)]
     assert not [name for name in names if name.endswith((".pyc", ".db", ".new"))]
     assert {name.partition("/")[0] for name in names} == {"ampcourse", f"{wheel.name.rsplit('-', 3)[0]}.dist-info"}
 
