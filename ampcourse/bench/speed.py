@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ampcourse.bench.engine import Device, Engine, Memory, Step, assert_policy, layers_of, reason_of, under, wrapped
-from ampcourse.bench.plan import CEILING, Plan, Variant
+from ampcourse.bench.plan import CEILING, KERAS_POLICY, Plan, Variant
 from ampcourse.bench.shape import FAILED, NOT_RUN, OK, Ceilings, Measured, Ratio, Row
 from ampcourse.bench.turns import Clock, speed_up, take_turns
 
@@ -66,7 +66,7 @@ def measure(
     parameters = None
     asked = plan.variants(engine.name)
     for variant in sorted(asked, key=lambda v: v.policy in ("float32", "tf32")):
-        if reason := _why_not(variant, device, until, clock):
+        if reason := _why_not(workload, variant, device, until, clock):
             rows[variant] = Row(*variant, NOT_RUN, reason)
             continue
         say(f"{workload.name}: {variant} is built and compiled")
@@ -89,10 +89,10 @@ def measure(
     return Measured(*named, ordered, ratios(ordered))
 
 
-def _why_not(variant: Variant, device: Device, until: float, clock: Clock) -> str:
+def _why_not(workload: Any, variant: Variant, device: Device, until: float, clock: Clock) -> str:
     if variant.policy == "tf32" and not device.has_tf32:
         return NO_TF32
-    return NO_TIME if clock() >= until else ""
+    return workload.obstacle(KERAS_POLICY[variant.policy]) or (NO_TIME if clock() >= until else "")
 
 
 def _first(

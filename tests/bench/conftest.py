@@ -145,6 +145,7 @@ def toy(name: str = "toy", scale: str = "small") -> SimpleNamespace:
         batches={"cpu": 4, "gpu": 8},
         source="made up",
         optimizer=lambda: keras.optimizers.SGD(0.01, 0.9),
+        obstacle=lambda policy: None,
     )
 
 
