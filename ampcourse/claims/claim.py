@@ -18,7 +18,7 @@ VERDICTS = {
     "partly true": "holds in part, or for another reason",
     "dated": "was true of an older version",
     "false": "does not hold",
-    "cannot be checked": "nothing was given that a program or a source could test",
+    "cannot be checked": "neither a program here nor a source at hand could test it",
     "advice": "a rule of thumb or an opinion: neither true nor false",
 }
 _FILE = Path(__file__).with_name("claims.toml")

@@ -10,9 +10,10 @@ class _Machine:
     """A clock that only moves when a program runs; how fast it goes depends on what the machine is like by then."""
 
     def __init__(self, slows: float, disturbed: dict[int, float]) -> None:
-        self.now, self.runs, self._slows, self._disturbed = 100.0, 0, slows, disturbed
+        self.now, self.runs, self.read, self._slows, self._disturbed = 100.0, 0, False, slows, disturbed
 
     def clock(self) -> float:
+        self.read = True
         return self.now
 
     def program(self, seconds: float, compiling: float, calls: list[int]) -> Callable[[], None]:
@@ -44,7 +45,12 @@ def time_two(
     calls = [0], [0]
     programs = [machine.program(*given, count) for given, count in zip((first, second), calls, strict=True)]
     ratio = answer(*programs, machine.clock, turns)
-    return {"ratio": ratio, "calls of the baseline": calls[0][0], "calls of the new program": calls[1][0]}
+    return {
+        "clock() was read": machine.read,
+        "ratio": ratio,
+        "calls of the baseline": calls[0][0],
+        "calls of the new program": calls[1][0],
+    }
 
 
 def train_program(
@@ -79,6 +85,7 @@ def train_program(
         "the first layer computes in": first.compute_dtype,
         "dtype of the variables": keras.backend.standardize_dtype(model.weights[0].dtype),
         "dtype of the output": keras.backend.standardize_dtype(output.dtype),
+        "its rows add up to 1": bool(np.all(np.abs(np.sum(np.asarray(output, np.float64), axis=-1) - 1) < 0.02)),
         "size of the movement of each variable, log2": np.log2(np.maximum(largest, 2.0**-149)),
         "its direction": np.concatenate([np.ravel(w / (m or 1.0)) for w, m in zip(moved[-1], largest, strict=True)]),
         "steps that moved nothing": [not any(map(np.any, way)) for way in _by_step(moved)],

@@ -15,9 +15,10 @@ CLIP, DECAY, RATE = 0.5, 0.01, 0.1
 
 
 def _inputs(rng: np.random.Generator) -> Inputs:
-    inputs, width, classes = int(rng.integers(3, 6)), int(rng.integers(4, 7)), int(rng.integers(3, 5))
+    inputs, width, classes = int(rng.integers(3, 6)), int(rng.integers(11, 15)), int(rng.integers(3, 5))
     shapes = [(inputs, width), (width,), (width, classes), (classes,)]
     weights = [rng.normal(size=shape).astype("float32") for shape in shapes]
+    weights[2] *= np.float32(0.2)  # so that the first loss scale fits: a step that is skipped says nothing
     surroundings = [str(name) for name in rng.permutation(POLICIES)]
 
     def batch(size: float = 1.0) -> tuple:
@@ -39,7 +40,7 @@ def _inputs(rng: np.random.Generator) -> Inputs:
     return {
         "ordinary batches, 16 bits": case(sixteen[0], [batch(), batch()], 0),
         "ordinary batches, float32": case("float32", [batch(), batch()], 1),
-        "large activations": case("mixed_float16", [batch(500.0), batch(500.0)], 2),
+        "large activations": case("mixed_float16", [batch(1000.0), batch(1000.0)], 2),
         "rows of zeros": case("mixed_float16", [zeros, batch()], 0, unbiased),
         "small gradients": case("mixed_float16", [batch(), batch()], 1, weak),
         "a batch that overflows": case("mixed_float16", several, 2),
@@ -59,7 +60,16 @@ def _in_float32(x: Any) -> Any:
     return tf.cast(_normalise(tf.cast(x, tf.float32)), x.dtype)
 
 
-def _layers(policy: str, inputs: int, width: int, classes: int, norm: Callable, head: str | None) -> Any:
+def _only_the_mean(x: Any) -> Any:
+    import tensorflow as tf
+
+    squares = tf.reduce_mean(tf.square(tf.cast(x, tf.float32)), axis=-1, keepdims=True)
+    return x * tf.cast(tf.math.rsqrt(squares + 1e-8), x.dtype)
+
+
+def _layers(
+    policy: str, inputs: int, width: int, classes: int, norm: Callable, head: str | None, last: str = "softmax"
+) -> Any:
     import keras
 
     return keras.Sequential(
@@ -67,16 +77,17 @@ def _layers(policy: str, inputs: int, width: int, classes: int, norm: Callable, 
             keras.Input((inputs,)),
             keras.layers.Dense(width, "relu", dtype=policy),
             keras.layers.Lambda(norm, dtype=policy),
-            keras.layers.Dense(classes, "softmax", dtype=head or policy),
+            keras.layers.Dense(classes, last, dtype=head or policy),
         ]
     )
 
 
-def _loss(model: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def _loss(model: Any, x: Any, y: Any, logits: bool = False) -> tuple[Any, Any]:
     """Cross-entropy and weight decay."""
     import tensorflow as tf
 
     p = model(x, training=True)
+    p = tf.nn.softmax(p) if logits else p
     entropy = -tf.reduce_mean(tf.cast(tf.math.log(tf.gather(p, y, batch_dims=1)), tf.float32))
     return entropy, DECAY * sum(tf.nn.l2_loss(w.value) for w in model.trainable_variables)
 
@@ -106,7 +117,9 @@ def _program(
     late: Callable[[Any], Any] = lambda penalty: 0.0,
     early: Callable[[Any], Any] = lambda penalty: penalty,
     policy_is: str = "",
-    returns_scaled: bool = False,
+    logits: bool = False,
+    returns: Callable[[Any, Any, Any], Any] = lambda entropy, penalty, scaled: entropy + penalty,
+    inner: Callable[[Any], Any] = lambda optimizers: optimizers.SGD(RATE),
 ) -> Callable[..., tuple]:
     """The right program, with each of its parts open to a mistake."""
 
@@ -115,20 +128,20 @@ def _program(
         import tensorflow as tf
 
         policy = policy_is or policy
-        model = _layers(policy, inputs, width, classes, norm, head)
-        optimizer = keras.optimizers.SGD(RATE)
+        model = _layers(policy, inputs, width, classes, norm, head, "linear" if logits else "softmax")
+        optimizer = inner(keras.optimizers)
         if wraps(policy):
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
         optimizer.build(model.trainable_variables)
 
         def step(x: Any, y: Any) -> Any:
             with tf.GradientTape() as tape:
-                entropy, penalty = _loss(model, x, y)
+                entropy, penalty = _loss(model, x, y, logits)
                 loss = entropy + early(penalty)
                 scaled = (optimizer.scale_loss(loss) if scales else loss) + late(penalty)
             gradients = tape.gradient(scaled, model.trainable_variables)
             optimizer.apply(clips(optimizer, gradients), model.trainable_variables)
-            return scaled if returns_scaled else entropy + penalty
+            return returns(entropy, penalty, scaled)
 
         return model, step
 
@@ -228,8 +241,8 @@ mixed_program = Exercise(
         ),
         Mistake(
             _program(clips=_too_early),
-            "You clip the scaled gradients. Their norm is 32,768 times too large, so that clipping cuts nearly all of "
-            "it off. Clip after unscaling: the inner optimizer's global_clipnorm does.",
+            "Your updates are 32,768 times too short: either you clip the scaled gradients, or you unscale them, clip, "
+            "and let `apply` divide once more. Let the inner optimizer clip (global_clipnorm): it sees unscaled ones.",
         ),
         Mistake(
             _program(clips=lambda optimizer, gradients: gradients),
@@ -245,8 +258,47 @@ mixed_program = Exercise(
             "The weight decay is gone from your gradients. Mixed precision must not change what the program does.",
         ),
         Mistake(
-            _program(returns_scaled=True),
+            _program(returns=lambda entropy, penalty, scaled: scaled),
             "You return the scaled loss. What is reported should be the true one.",
+        ),
+        Mistake(
+            _program(returns=lambda entropy, penalty, scaled: entropy),
+            "You return the cross-entropy alone. The float32 program returns the loss with the decay in it.",
+        ),
+        Mistake(
+            _program(early=lambda penalty: 2 * penalty),
+            "The weight decay acts twice: once in the loss and once more elsewhere.",
+        ),
+        Mistake(
+            _program(policy_is="mixed_float16"),
+            "You take mixed_float16 whatever the policy is.",
+        ),
+        Mistake(
+            _program(norm=_only_the_mean),
+            "Your mean of squares is in float32, but the product with it is not: on the way back x is multiplied by "
+            "its gradient and summed in float16, which overflows. Compute the whole normalisation in float32.",
+        ),
+        Mistake(
+            _program(
+                inner=lambda optimizers: optimizers.SGD(RATE, clipnorm=CLIP),
+                clips=lambda optimizer, gradients: gradients,
+            ),
+            "You clip each variable by itself (clipnorm). The float32 program clips all of them by their common norm: "
+            "global_clipnorm.",
+        ),
+        Mistake(
+            _program(inner=lambda optimizers: optimizers.SGD(RATE / 10)),
+            "Your learning rate is another one: the float32 program has 0.1.",
+        ),
+        Mistake(
+            _program(inner=lambda optimizers: optimizers.Adam(RATE)),
+            "You train with Adam. The float32 program trains with SGD, and mixed precision must not change what it "
+            "does.",
+        ),
+        Mistake(
+            _program(logits=True),
+            "Your model returns logits. The float32 program's model returns probabilities, and others may rely on "
+            "that.",
         ),
     ),
     hints=(

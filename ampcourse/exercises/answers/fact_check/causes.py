@@ -75,6 +75,18 @@ def _as_a_product(rows: Rows, baseline: str, policy: str) -> dict[str, Any]:
     return {"precision": precision, "batch": batch, "both": precision * batch}
 
 
+def _as_they_stand(rows: Rows, baseline: str, policy: str) -> dict[str, float]:
+    """The mistake of taking the first row of a policy for that of its small batch."""
+    before = next(rate for name, _, rate in rows if name == baseline)
+    same, more = [rate for name, _, rate in rows if name == policy]
+    return {"precision": same / before, "batch": more / same, "both": more / before}
+
+
+def _names_mixed_up(rows: Rows, baseline: str, policy: str) -> dict[str, float]:
+    found = _rule()(rows, baseline, policy)
+    return found | {"precision": found["batch"], "batch": found["precision"]}
+
+
 split_speedup = Exercise(
     id="fact_check.split_speedup",
     inputs=_inputs,
@@ -133,6 +145,53 @@ split_speedup = Exercise(
                 both=lambda at, base, new, small, large: at[new, large] - at[base, small],
             ),
             "You subtract rates. A speed-up is a quotient.",
+        ),
+        Mistake(
+            _as_they_stand,
+            "You take the rows in the order in which they stand. They may come in any order: find each by its policy "
+            "and its batch.",
+        ),
+        Mistake(
+            _names_mixed_up,
+            "You have put the batch's part under 'precision' and the precision's under 'batch'.",
+        ),
+        Mistake(
+            lambda rows, baseline, policy: _rule()(rows, policy, baseline),
+            "You have baseline and policy the wrong way round: the way goes from the baseline to the policy.",
+        ),
+        Mistake(
+            lambda *given: {name: ratio - 1 for name, ratio in _rule()(*given).items()},
+            "You give by how much it is faster; asked for is how many times as fast, which is 1 more. Such numbers "
+            "multiply.",
+        ),
+        Mistake(
+            lambda *given: {name: 100 * (ratio - 1) for name, ratio in _rule()(*given).items()},
+            "You give percentages. Asked for is how many times as fast; such numbers multiply, percentages do not.",
+        ),
+        Mistake(
+            _rule(
+                both=lambda at, base, new, small, large: (
+                    at[new, small] / at[base, small] + at[new, large] / at[new, small]
+                )
+            ),
+            "You add the two parts. One after the other they multiply: 1.5 times and then 1.2 times as fast is 1.8 "
+            "times.",
+        ),
+        Mistake(
+            _rule(batch=lambda at, base, new, small, large: at[new, large] / at[new, small] * small / large),
+            "You divide by how much the batch has grown. The rates are items a second already, whatever the batch.",
+        ),
+        Mistake(
+            _rule(batch=lambda at, base, new, small, large: at[new, large] / at[base, small]),
+            "What you call the batch's part is the total, with the precision in it. Stay with one policy.",
+        ),
+        Mistake(
+            _rule(
+                precision=lambda at, base, new, small, large: at[new, large] / at[base, large],
+                batch=lambda at, base, new, small, large: at[base, large] / at[base, small],
+            ),
+            "You go by the other corner: first to the large batch under the baseline, then to the policy. It is a "
+            "split as well, but not the one asked for, and impossible where the baseline does not fit.",
         ),
     ),
     hints=(

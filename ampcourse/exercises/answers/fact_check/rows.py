@@ -93,6 +93,43 @@ check_row = Exercise(
             _rule(implied=lambda items, before, after, unit: before * SECONDS[unit] / items),
             "You compute seconds for each item. A rate is items for each second.",
         ),
+        Mistake(
+            _rule(implied=lambda items, before, after, unit: items / (before / SECONDS[unit])),
+            "You divide the time by 60 or 3,600 where you should multiply: five minutes are 300 seconds.",
+        ),
+        Mistake(
+            _rule(implied=lambda items, before, after, unit: items / (before * (1 if unit == "s" else 60))),
+            "You take hours for minutes. An hour has 3,600 seconds.",
+        ),
+        Mistake(
+            _rule(factor=lambda implied, stated: implied),
+            "Your second value is the rate itself. Asked for is how many times the stated rate it is: divide.",
+        ),
+        Mistake(
+            _rule(factor=lambda implied, stated: implied - stated),
+            "You subtract the stated rate. Whether 100 more a second is much depends on the rate: divide.",
+        ),
+        Mistake(
+            _rule(speed_up=lambda before, after: 100 * (before / after - 1)),
+            "You give the speed-up as a percentage. Asked for is how many times as fast: 2 and not 100 %.",
+        ),
+        Mistake(
+            _rule(speed_up=lambda before, after: before - after),
+            "You subtract the times. A speed-up is a quotient.",
+        ),
+        Mistake(
+            _rule(lambda before, after: after / before, lambda implied, stated: stated / implied),
+            "Both of your quotients are the other way up. How many times as fast: the longer time goes on top; the "
+            "factor: the rate that the time implies goes on top.",
+        ),
+        Mistake(
+            lambda *row: _rule()(*row)[::-1],
+            "You return the two values in the other order: the speed-up comes first, then the factor.",
+        ),
+        Mistake(
+            lambda *row: tuple(round(value, 2) for value in _rule()(*row)),
+            "You round. Leave that to whoever prints the numbers.",
+        ),
     ),
     hints=(
         "Think of 1,000 pictures in 10 seconds: how many a second?",

@@ -60,13 +60,20 @@ def _inputs(rng: np.random.Generator) -> Inputs:
     inside, beyond = (low + 0.1, low + 0.2), (low + 0.8, low + 0.9)
     claimed = (low, low + 0.5)
     return {
-        "clear cases": several(clear, [(claimed, inside), (claimed, beyond)]),
+        "clear cases": several(clear, [(claimed, inside), (claimed, beyond), (claimed, (low - 0.4, low - 0.3))]),
         "intervals that overlap": several(
-            overlapping, [(claimed, (low - 1, low + 1)), (claimed, (low - 0.2, low + 0.1))]
+            overlapping,
+            [(claimed, (low - 1, low + 1)), (claimed, (low - 0.2, low + 0.1)), (claimed, (low + 0.4, low + 0.7))],
         ),
         "claims of the kind 'at least'": several(at_least, [((low, INF), beyond), ((low + 1, INF), inside)]),
         "ends that touch": several(touching, [(claimed, claimed), (claimed, (low + 0.5, low + 1))]),
-        "nothing measured": several(missing, [(claimed, (NAN, NAN)), (claimed, inside)]),
+        "nothing measured": several(
+            missing,
+            [
+                *((claimed, (NAN, NAN)), (claimed, inside)),
+                *((claimed, (NAN, low - 0.1)), (claimed, (low + 0.6, NAN)), (claimed, (low + 0.2, NAN))),
+            ],
+        ),
     }
 
 
@@ -84,6 +91,16 @@ def _rule(
         if supported(*claimed, *measured):
             return "supported"
         return "contradicted" if contradicted(*claimed, *measured) else otherwise
+
+    return verdict
+
+
+def _missing_if(any_or_all: Callable[[list[bool]], bool]) -> Callable[[Range, Range], str]:
+    """The right answer but for when it takes a measurement for missing."""
+
+    def verdict(claimed: Range, measured: Range) -> str:
+        gone = any_or_all([bool(np.isnan(end)) for end in measured])
+        return "not measured" if gone else _rule(missing="")(claimed, measured)
 
     return verdict
 
@@ -159,6 +176,42 @@ verdict = Exercise(
         Mistake(
             _rule(contradicted=lambda a, b, low, high: high < a),
             "You contradict a claim from below only. A measurement above the claimed range contradicts it as well.",
+        ),
+        Mistake(
+            _rule(contradicted=lambda a, b, low, high: b < low),
+            "You contradict a claim from above only. A measurement below the claimed range contradicts it as well.",
+        ),
+        Mistake(
+            _rule(contradicted=lambda a, b, low, high: False),
+            "You never contradict. Where the intervals have no point in common, the claim is not open any more.",
+        ),
+        Mistake(
+            _rule(supported=lambda a, b, low, high: a <= low <= b),
+            "You look at the lower end of the measurement only. The upper end must lie in the claimed range, too.",
+        ),
+        Mistake(
+            _rule(supported=lambda a, b, low, high: a <= high <= b),
+            "You look at the upper end of the measurement only. The lower end must lie in the claimed range, too.",
+        ),
+        Mistake(
+            _rule(supported=lambda a, b, low, high: a <= low, contradicted=lambda a, b, low, high: high < a),
+            "You overlook the upper end of the claimed range. 'At least' is only one kind of claim.",
+        ),
+        Mistake(
+            _missing_if(all),
+            "You ask whether both ends are NaN. One is enough: without an end there is no interval.",
+        ),
+        Mistake(
+            _missing_if(lambda ends: ends[0]),
+            "You look for NaN at the lower end only. It may stand in either place.",
+        ),
+        Mistake(
+            lambda claimed, measured: "not measured" if np.isinf(claimed[1]) else _rule()(claimed, measured),
+            "You take an infinite end of the claim for a missing measurement. 'At least 2' is a claim like any other.",
+        ),
+        Mistake(
+            lambda claimed, measured: _rule()(claimed, measured).capitalize(),
+            "You write the verdicts with a capital. They are compared letter by letter.",
         ),
     ),
     hints=(
