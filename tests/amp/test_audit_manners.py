@@ -224,11 +224,15 @@ def _vit() -> tuple[Any, Any]:
     return hub.ViTImageClassifier(backbone, num_classes=3, preprocessor=None), (PIXELS / 255, np.array([0, 2]))
 
 
+LEAST = {"Xception": 71, "InceptionResNetV2": 75}  # pixels a side, where 64 are too few
+
+
 def _application(name: str) -> Callable:
     def make() -> tuple[Any, Any]:
-        size = {"input_shape": (64, 64, 3)} if name != "Xception" else {"input_shape": (71, 71, 3)}
-        x = PIXELS if name != "Xception" else np.pad(PIXELS, ((0, 0), (0, 7), (0, 7), (0, 0)))
-        return getattr(keras.applications, name)(weights=None, classes=10, classifier_activation=None, **size), x
+        side = LEAST.get(name, 64)
+        x = np.pad(PIXELS, ((0, 0), (0, side - 64), (0, side - 64), (0, 0)))
+        made = getattr(keras.applications, name)
+        return made(weights=None, classes=10, classifier_activation=None, input_shape=(side, side, 3)), x
 
     return make
 
