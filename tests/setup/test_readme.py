@@ -37,6 +37,8 @@ COMMANDS = {
     "nbgrader generate_feedback 01_fp16_range": ("daily", 0),
     "nbgrader export --to grades.csv": ("daily", 0),
     '.venv/bin/python -c "from ampcourse.amp import hardware; print(hardware())"': ("daily", 0),
+    ".venv/bin/ampcourse train resnet8 --policy mixed_bfloat16 --limit 1000 --epochs 1 --out runs/first": ("full", 0),
+    ".venv/bin/ampcourse bench --models resnet8 --xla off --turns 3 --out results-bench": ("full", 0),
     ".venv/bin/ampcourse run 01_fp16_range --out results-of-01": ("daily", 0),
     ".venv/bin/ampcourse run --fresh": ("full", 0),
     ".venv/bin/papermill notebooks/source/01_fp16_range/01_fp16_range.ipynb executed.ipynb -p profile cpu -p seed 0": (

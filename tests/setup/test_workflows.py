@@ -160,8 +160,7 @@ def test_where_there_is_no_gpu_the_gpu_run_stops_with_a_sentence() -> None:
 
 # The issue about drift, with a `gh` that keeps what it was told.
 
-GH = """#!{python}
-import json, sys
+GH = """import json, sys
 from pathlib import Path
 log = Path(__file__).with_name("log.jsonl")
 text = sys.stdin.read() if "--body-file" in sys.argv else ""
@@ -187,7 +186,9 @@ RUN = {
 
 def told(tmp_path: Path, ended: str, open_issues: str, results: str | None = json.dumps(RUN)) -> list[list]:
     """The calls of gh that change something, each with the text that it was given."""
-    (tmp_path / "gh").write_text(GH.format(python=sys.executable), "utf-8")
+    (tmp_path / "gh.py").write_text(GH, "utf-8")
+    # a shell script between, since the first line of a script cannot hold a path with a space
+    (tmp_path / "gh").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{tmp_path / "gh.py"}" "$@"\n', "utf-8")
     (tmp_path / "gh").chmod(0o755)
     (tmp_path / "open.json").write_text(open_issues, "utf-8")
     if results is not None:

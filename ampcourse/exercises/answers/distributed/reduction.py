@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def _in_place(g: np.ndarray, scale: float) -> np.ndarray:
 
 def _by_sum(g: np.ndarray, scale: float) -> np.ndarray:
     sent = (g * np.float32(scale) / np.float32(len(g))).astype(_HALF)
-    return np.divide(np.add.reduce(sent, axis=0, dtype=_HALF), scale, dtype=np.float32)
+    return np.divide(functools.reduce(np.add, sent), scale, dtype=np.float32)
 
 
 def _in_tensorflow(g: np.ndarray, scale: float) -> Any:
