@@ -15,7 +15,8 @@ from ampcourse.commands.options import Place, Whole, nearest
 from ampcourse.quiet import quietly
 from ampcourse.terminal import say
 from ampcourse.training.catalogue import MODELS
-from ampcourse.training.config import LOOPS, OPTIMIZERS, POLICIES, SCHEDULES, Config, TrainingError
+from ampcourse.training.config import LOOPS, OPTIMIZERS, POLICIES, SCHEDULES, Config
+from ampcourse.training.errors import TrainingError
 
 RUNS = Path("runs")
 STOPPED = 1  # the exit code of a run that the gradient monitor ended

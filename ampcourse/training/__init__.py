@@ -12,7 +12,7 @@ from typing import Any
 _HOMES = {
     "Config": "config",
     "Result": "result",
-    "TrainingError": "config",
+    "TrainingError": "errors",
     "models": "catalogue",
     "train": "run",
 }

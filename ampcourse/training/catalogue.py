@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ampcourse.training.config import TrainingError
+from ampcourse.training.errors import TrainingError
 
 Shape = tuple[int, int, int]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ampcourse.training.config import TrainingError
+from ampcourse.training.errors import TrainingError
 from ampcourse.training.session import values
 
 KEEP = 2

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ampcourse.course import UserError
+from ampcourse.training.errors import TrainingError
 
 POLICIES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 OPTIMIZERS = {"sgd": 0.1, "adamw": 2e-3}  # with the learning rate that each gets if none is given
@@ -20,10 +20,6 @@ FILE_NAME = "config.json"
 
 # What may differ between a run and its continuation, because no weight hangs on it.
 FREE = ("out", "download", "checkpoint_every", "monitor")
-
-
-class TrainingError(UserError):
-    """A training run cannot be done as asked, or cannot go on."""
 
 
 @dataclass(frozen=True)

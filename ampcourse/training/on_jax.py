@@ -10,7 +10,8 @@ import jax
 import keras
 import numpy as np
 
-from ampcourse.training.config import Config, TrainingError
+from ampcourse.training.config import Config
+from ampcourse.training.errors import TrainingError
 from ampcourse.training.optimizers import decay_at
 from ampcourse.training.session import Devices, Parts, fill_up
 

@@ -11,7 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ampcourse.training.config import Config, TrainingError
+from ampcourse.training.config import Config
+from ampcourse.training.errors import TrainingError
 from ampcourse.training.optimizers import decay_at
 from ampcourse.training.session import Devices, Parts, fill_up
 

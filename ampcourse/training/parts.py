@@ -8,7 +8,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from ampcourse.training.config import Config, TrainingError
+from ampcourse.training.config import Config
+from ampcourse.training.errors import TrainingError
 from ampcourse.training.optimizers import agreeing, averaging
 
 # An attention's biases have one row a head; a transformer's learned places and class token multiply nothing.

@@ -14,7 +14,8 @@ import keras
 import numpy as np
 
 from ampcourse.training import checkpoint, logs
-from ampcourse.training.config import FILE_NAME, Config, TrainingError
+from ampcourse.training.config import FILE_NAME, Config
+from ampcourse.training.errors import TrainingError
 from ampcourse.training.feed import Feed
 from ampcourse.training.health import EVERY, Health, build_monitor
 from ampcourse.training.interrupts import Interrupts

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ampcourse.training.config import Config, TrainingError
+from ampcourse.training.config import Config
+from ampcourse.training.errors import TrainingError
 
 
 @dataclass(frozen=True)
