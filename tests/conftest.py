@@ -12,7 +12,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "agg")
 
 # Markers of tests that need a system package, which CI must have.
-SYSTEM_PACKAGES = {"browser"}
+SYSTEM_PACKAGES = {"browser", "sandbox", "postgresql"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
