@@ -16,9 +16,9 @@ from ampcourse.grading.settings import Settings
 
 GRADED, PARTLY, UNREADABLE, FAILED, MISSING = "graded", "partly", "unreadable", "failed", "missing"
 STATUSES = (GRADED, PARTLY, UNREADABLE, FAILED, MISSING)
-"""graded: every question has its right score. partly: so it has, and something deserves a look (a question timed out, a
-cell could not be matched). unreadable: the file is no notebook; there is no score. failed: the grader's own fault; there
-is no score. missing: nothing was handed in."""
+"""graded: every question has its right score. partly: the same, and something deserves a look (a question timed out, a
+cell could not be matched). unreadable: the file is no notebook; there is no score. failed: the grader's own fault; no
+score either. missing: nothing was handed in."""
 
 
 class GradingError(UserError):
@@ -126,7 +126,8 @@ class QuestionResult:
         exercise: the exercise's id; empty unless judged.
         score: points; None where a person must mark.
         points: the most that can be earned.
-        outcome: "right", "wrong", "raised", "not attempted", "timed out", "died", "flooded", "no answer cell", "written".
+        outcome: "right", "wrong", "raised", "not attempted", "timed out", "died", "flooded", "no answer cell" or
+            "written".
         reason: one sentence for the student where points are missing; no hidden value.
         says: the messages of the mistakes recognised.
         criteria: points by criterion.
