@@ -14,10 +14,10 @@ FIND_PYTHON := command -v "$(PYTHON)" > /dev/null || \
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab test test-full test-jax format lint release bench lock images clean
+.PHONY: help setup run lab test test-full test-jax format lint release bench bench-grade lock images clean
 
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv from the lock (every other target does so first)
 	@$(FIND_PYTHON)
@@ -59,6 +59,9 @@ release: setup ## make the learner's notebooks from the sources
 bench: setup ## run every benchmark
 	@$(IN_VENV); export PATH; failed=0; for file in benchmarks/bench_*.py; do \
 		echo "== $$file"; python "$$file" || failed=1; done; exit $$failed
+
+bench-grade: setup ## grade 40 submissions with plain nbgrader and with ampcourse, side by side (needs bubblewrap)
+	@$(IN_VENV) python benchmarks/bench_grade.py $(ARGS)
 
 lock: setup ## write the locks anew (ARGS=--upgrade for newer versions)
 	@$(IN_VENV) python tools/lock.py $(ARGS)
