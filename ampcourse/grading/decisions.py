@@ -12,7 +12,6 @@ import fcntl
 import getpass
 import json
 import os
-import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ampcourse.grading.model import GradingError
+from ampcourse.grading.records import private_folder, write_private
 
 FILE = Path("grading") / "decisions.toml"
 
@@ -145,12 +145,11 @@ def _changing(course_root: Path) -> Iterator[list[Decision]]:
     """The decisions as a list to change; written back at the end, while nobody else can change them."""
     path = Path(course_root) / FILE
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        with (path.parent / "decisions.lock").open("w") as lock:
+        with (private_folder(path.parent) / "decisions.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             kept = list(load(course_root))
             yield kept
-            _write(path, _HEAD + "".join(map(_entry, kept)))
+            write_private(path, (_HEAD + "".join(map(_entry, kept))).encode())
     except OSError as error:
         raise GradingError(f"'{path}' cannot be written ({error.strerror}); it is as it was.") from None
 
@@ -167,16 +166,3 @@ def _text(text: str) -> str:
     """A TOML string. JSON writes the same, but for one character."""
     plain = text.encode("utf-8", "replace").decode("utf-8")
     return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _write(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -1,0 +1,187 @@
+"""The instructor's desk: `ampcourse export`, `status`, `full-points`, `verify`, `explain`, `course`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ampcourse.commands.options import Place
+from ampcourse.course import UserError
+from ampcourse.faults import tell
+from ampcourse.terminal import say
+
+FORMATS = ("ampcourse", "canvas", "moodle")  # those of grading.desk.export, which is imported only when it is needed
+
+course_option = click.option(
+    "--course",
+    "root",
+    metavar="DIR",
+    type=Place(),
+    help="The course directory, which holds source/ and submitted/; default: notebooks/ of the clone.",
+)
+db_option = click.option(
+    "--db", metavar="URL", help="The gradebook; default: what nbgrader_config.py says, else gradebook.db in DIR."
+)
+lessons_option = click.option("--lesson", "lessons", metavar="LESSON", multiple=True, help="Only this one; repeatable.")
+
+
+def open_course(root: Path | None, db: str | None = None) -> Any:
+    """The course as nbgrader sees it.
+
+    Raises:
+        UserError: if there is none there, or nbgrader is missing.
+    """
+    from ampcourse.course import course_root
+    from ampcourse.grading.place import open_place
+
+    place = open_place(root if root is not None else course_root(), db)
+    if not place.source("_").parent.is_dir():
+        raise UserError(
+            f"'{place.root}' has no folder 'source': name a course directory with --course, "
+            "or make one in a clone with 'ampcourse course DIR'."
+        )
+    return place
+
+
+def survey_of(place: Any, lessons: Sequence[str], changes: bool = False) -> list[Any]:
+    """Rows of these lessons (all if none is named)."""
+    from ampcourse.grading.desk.survey import gradebook, lessons_of, survey
+
+    names = lessons_of(place, lessons)
+    with gradebook(place) as session:
+        return [
+            row for name in names for row in survey(place, name, session, _digest(place, name) if changes else None)
+        ]
+
+
+def _digest(place: Any, lesson: str) -> Callable[[str], str] | None:
+    return None
+
+
+@click.command(short_help="Write the grades as CSV, also for Canvas or Moodle.")
+@click.argument("file", metavar="FILE.csv", type=Place())
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="ampcourse", show_default=True)
+@lessons_option
+@click.option(
+    "--roster",
+    metavar="FILE",
+    type=Place(),
+    help="What Canvas or Moodle exported: tells who is who there, and which columns there are.",
+)
+@course_option
+@db_option
+def export(
+    file: Path, kind: str, lessons: tuple[str, ...], roster: Path | None, root: Path | None, db: str | None
+) -> int:
+    """Write the grades to FILE.csv; "-" is standard output.
+
+    One row a student and lesson: student_id, lesson, score, max_score, status, reason, late_penalty, needs_manual. The
+    score is what is left after the late penalty, as in nbgrader's own export. Where there is no score (nothing handed
+    in, unreadable, not graded) the cell is empty, not 0.
+
+    For Canvas, export its gradebook first and name that file with --roster: the students' names and ids, and the
+    assignments that are there already, come from it. For Moodle the roster is the assignment's grading worksheet, or
+    the exported grades. Exit code 1 if somebody is not in the roster, and so not in the file.
+
+    \b
+    Examples:
+      ampcourse export grades.csv
+      ampcourse export canvas.csv --format canvas --roster from-canvas.csv --lesson 01_fp16_range
+      ampcourse export moodle.csv --format moodle --lesson 1
+    """
+    from ampcourse.grading.desk import export as desk
+    from ampcourse.grading.desk.roster import read
+
+    if roster is not None and kind == "ampcourse":
+        raise click.UsageError("--roster belongs to --format canvas or moodle.", click.get_current_context())
+    people = read(roster) if roster is not None else None
+    rows = survey_of(open_course(root, db), lessons)
+    if not rows:
+        raise UserError("There is nothing to export yet: nobody has handed in, and the gradebook knows nobody.")
+    made = desk.export(rows, kind, people)
+    desk.write(file, made)
+    for remark in made.remarks:
+        tell(remark)
+    out = tell if str(file) == "-" else say
+    out(f"{made.students} students in '{file}'; {made.without} of {made.scores} scores are empty.")
+    return 1 if made.left_out else 0
+
+
+@click.command(short_help="Say who has what, and what needs a person.")
+@click.argument("lessons", metavar="[LESSON ...]", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@course_option
+@db_option
+def status(lessons: tuple[str, ...], as_json: bool, root: Path | None, db: str | None) -> int:
+    """Say who has what in each lesson, what needs a person, and why.
+
+    With LESSON, there is a line for every submission. Exit code 1 if something waits: a submission that is not graded
+    or was handed in again, one that could not be read, a written answer without a mark.
+
+    \b
+    Examples:
+      ampcourse status
+      ampcourse status 01_fp16_range
+      ampcourse status --json
+    """
+    from ampcourse.grading import decisions
+    from ampcourse.grading.desk import status as desk
+    from ampcourse.grading.desk.survey import lessons_of
+
+    place = open_course(root, db)
+    names = set(lessons_of(place, lessons))
+    decided = [decision for decision in decisions.load(place.root) if decision.lesson in names]
+    found = desk.status(survey_of(place, lessons, changes=True), decided)
+    if as_json:
+        say(desk.as_json(found))
+    else:
+        desk.show(found, everybody=bool(lessons))
+    return 0 if found.done else 1
+
+
+@click.command("full-points", short_help="Let a faulty question count as right for everybody.")
+@click.argument("lesson", metavar="LESSON")
+@click.argument("question", metavar="QUESTION")
+@click.option("--reason", metavar="TEXT", help="Why; students and the export are told.")
+@click.option("--undo", is_flag=True, help="Take it back: what was judged, and what a person gave, counts again.")
+@course_option
+@db_option
+def full_points(lesson: str, question: str, reason: str | None, undo: bool, root: Path | None, db: str | None) -> int:
+    """Let QUESTION of LESSON count as right for everybody whose notebook is, or will be, graded.
+
+    QUESTION is the graded cell's grade_id, or its exercise ("ulp"). The decision is kept in grading/decisions.toml with
+    the reason, the date and your name; status, export and feedback tell it. Fewer points that you gave by hand are
+    raised too, and come back with --undo.
+
+    \b
+    Examples:
+      ampcourse full-points 01_fp16_range ulp --reason "The question could be read in two ways."
+      ampcourse full-points 01_fp16_range ulp --undo
+    """
+    from ampcourse.grading import decisions
+    from ampcourse.grading.desk import full_points as desk
+    from ampcourse.grading.desk.survey import lessons_of
+
+    if undo == bool((reason or "").strip()):
+        says = "--undo needs no --reason." if undo else 'Give the reason: --reason "...".'
+        raise click.UsageError(says, click.get_current_context())
+    place = open_course(root, db)
+    (slug,) = lessons_of(place, [lesson])
+    asked = desk.find_question(place, slug, question)
+    notebook = asked.notebook if len(place.notebooks(slug)) > 1 else ""
+    decision = decisions.decide(slug, asked.question, " ".join((reason or "").split()), notebook)
+    if not undo:
+        changed = desk.apply(place, decision)
+        say(f"{decisions.sentence(decision)}")
+        say(f"{len(changed.students)} submissions have more points now; those graded later get them too.")
+        return 0
+    if decisions.applying(decisions.load(place.root, slug), notebook or asked.notebook, asked.question) is None:
+        raise UserError(f"'{asked.question}' of '{slug}' does not count as right for everybody: nothing to take back.")
+    changed = desk.undo(place, decision)
+    say(f"'{asked.question}' is judged again; {len(changed.students)} submissions have their former points.")
+    for student in changed.unknown:
+        tell(f"What '{student}' had is not known any more: grade it again with 'ampcourse grade {slug}'.")
+    return 1 if changed.unknown else 0
