@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from nbconvert.preprocessors import ClearMetadataPreprocessor
 from nbgrader import preprocessors as standard
 
 try:
@@ -12,8 +11,6 @@ except ImportError as error:
         f"nbgrader runs in an environment without this course's package ({error}): "
         "install it there with `pip install 'ampcourse[grading]'`."
     ) from None
-
-hooks.use_this_environment()
 
 c = get_config()  # noqa: F821 (nbgrader provides it)
 
@@ -48,26 +45,6 @@ c.GenerateAssignment.preprocessors = [
     hooks.Normalise,
 ]
 
-c.Autograde.sanitize_preprocessors = [
-    standard.ClearOutput,
-    hooks.CourseRules,
-    standard.DeduplicateIds,
-    standard.OverwriteCells,
-    standard.CheckCellMetadata,
-]
-c.Autograde.autograde_preprocessors = [
-    hooks.GradeExecute,
-    hooks.CalmStderr,
-    hooks.RequireScore,
-    standard.IgnorePattern,
-    ClearMetadataPreprocessor,
-    standard.LimitOutput,
-    standard.SaveAutoGrades,
-    standard.AssignLatePenalties,
-    standard.CheckCellMetadata,
-]
-
-# Seconds for one cell; the first may have to import TensorFlow on a busy machine. A cell that takes longer is stopped
-# and worth nothing; the next one runs.
-c.Execute.timeout = 60
-c.Execute.interrupt_on_timeout = True
+# `nbgrader autograde`, formgrader and `ampcourse grade` do the same: code runs isolated, and is judged outside.
+# Times and limits stand in the table [grading] of course.toml.
+hooks.grade_with_ampcourse(c)
