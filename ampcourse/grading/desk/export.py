@@ -193,7 +193,9 @@ def _identity(columns: Sequence[str], row: Sequence[str]) -> list[str]:
     """What the platform knows a student by stays as it is; names, which students may choose, become harmless."""
     keys = {"id", "sis user id", "sis login id", "integration id", "root account"}
     keys |= {name.casefold() for name in (*_MOODLE_KEYS, "Identifier")}
-    return [cell if column.casefold() in keys else text(cell) for column, cell in zip(columns, row, strict=True)]
+    same = keys | {"last modified (submission)", "last modified (grade)"}
+    pairs = zip(columns, row, strict=True)
+    return [cell if column.casefold() in same or cell == _NO_GRADE else text(cell) for column, cell in pairs]
 
 
 def _moodle(rows: Sequence[Row], people: Roster | None) -> Export:
@@ -240,7 +242,7 @@ def _graded(lessons: dict[str, Row], maxima: dict[str, float]) -> list[str]:
 
 
 def _feedback(row: Row) -> str:
-    late = f"{number(row.late_penalty)} points were taken off because it came late." if row.late_penalty else ""
+    late = f"It came late, which cost {number(row.late_penalty)} points." if row.late_penalty else ""
     return " ".join(part for part in (row.reason, late) if part)
 
 
