@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 
 from ampcourse.exercises.facts import Facts
@@ -15,8 +13,10 @@ from ampcourse.exercises.words import show
 
 def explained(exercise: Exercise, criterion: str, failure: Failure, reveal: bool) -> Example:
     """A failure as an example: the arguments by name, what came back, and the right values if they may be told."""
-    arguments, called = failure.arguments, exercise.observer is call
-    if exercise.observer is each and len(arguments[0]) == 1:  # the one row left: what the learner's function was given
+    arguments, called = failure.arguments, exercise.observer in (call, "call")
+    if (
+        exercise.observer in (each, "each") and len(arguments[0]) == 1
+    ):  # the one row left: what the learner's function was given
         arguments, called = arguments[0][0], True
     names = _names(exercise, len(arguments), called)
     given = ", ".join(f"{n} = {show(a)}" for n, a in zip(names, arguments, strict=True))
@@ -50,13 +50,8 @@ def _first_difference(got: Facts, want: Facts) -> tuple[str, str]:
 
 def _names(exercise: Exercise, count: int, simple: bool) -> list[str]:
     """The arguments' names, from the right answer or, where that is not simply called, from the observer."""
-    try:
-        parameters = list(inspect.signature(exercise.right if simple else exercise.observer).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    parameters = parameters if simple else parameters[1:]
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return named[:count] if len(named) >= count else [f"argument {i + 1}" for i in range(count)]
+    named = exercise.right_takes if simple else exercise.observer_takes
+    return list(named[:count]) if len(named) >= count else [f"argument {i + 1}" for i in range(count)]
 
 
 def _listed(facts: Facts) -> str:

@@ -15,6 +15,7 @@ How to choose well:
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -98,6 +99,25 @@ class Exercise:
     def max_score(self) -> float:
         """The sum of the points."""
         return float(sum(self.points.values()))
+
+    @property
+    def right_takes(self) -> tuple[str, ...]:
+        """The names of the right answer's parameters."""
+        return _takes(self.right)
+
+    @property
+    def observer_takes(self) -> tuple[str, ...]:
+        """The names of the observer's parameters after the answer."""
+        return _takes(self.observer)[1:]
+
+
+def _takes(function: Any) -> tuple[str, ...]:
+    """The names of a function's positional parameters; none where they cannot be known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 @dataclass(frozen=True)
