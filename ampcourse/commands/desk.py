@@ -185,3 +185,82 @@ def full_points(lesson: str, question: str, reason: str | None, undo: bool, root
     for student in changed.unknown:
         tell(f"What '{student}' had is not known any more: grade it again with 'ampcourse grade {slug}'.")
     return 1 if changed.unknown else 0
+
+
+@click.command(short_help="Before term: do source, release, points and machine fit?")
+@click.argument("lessons", metavar="[LESSON ...]", nargs=-1)
+@click.option(
+    "--run", is_flag=True, help="Also grade each lesson's solution and its untouched notebook, in the sandbox."
+)
+@click.option(
+    "--exercises",
+    "exercises_dir",
+    metavar="DIR",
+    type=Place(),
+    help="Your private folder of exercises, if you use one.",
+)
+@click.option("--unsafe-no-sandbox", "unsafe", is_flag=True, help="With --run where there is no sandbox.")
+@course_option
+@db_option
+def verify(
+    lessons: tuple[str, ...],
+    run: bool,
+    exercises_dir: Path | None,
+    unsafe: bool,
+    root: Path | None,
+    db: str | None,
+) -> int:
+    """Say, before term starts, whether the sources, the release, the points, the gradebook and this machine agree.
+
+    One line a check, with what to do where something is amiss. It also draws the secret inputs of the grading round and
+    computes what is right for them, which the first grading then need not do. Exit code 1 if a check fails.
+
+    \b
+    Examples:
+      ampcourse verify
+      ampcourse verify 01_fp16_range --run
+      ampcourse verify --course ~/amp-course --run
+    """
+    from ampcourse.grading.desk import verify as desk
+    from ampcourse.grading.desk.survey import lessons_of
+
+    place = open_course(root, db)
+    names = lessons_of(place, lessons)
+    good = desk.show(desk.environment(place), say, _marks())
+    for name in names:
+        made = desk.lesson(place, name, exercises_dir=exercises_dir, run=run, unsafe=unsafe)
+        good &= desk.show(made, say, _marks())
+    say("Everything fits." if good else "Not everything fits: the lines that begin with a cross say what to do.")
+    return 0 if good else 1
+
+
+def _marks() -> tuple[str, str]:
+    """A tick and a cross, or words where the output cannot show them."""
+    import sys
+
+    try:
+        "✓✗".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return "ok:", "NO:"
+    return "✓", "✗"
+
+
+@click.command(short_help="Make a course directory to grade in.")
+@click.argument("folder", metavar="DIR", type=Place())
+def course(folder: Path) -> int:
+    """Make a course directory in DIR: all lessons with their sources and releases, course.toml, nbgrader_config.py.
+
+    It needs a clone of the course. Submissions, the gradebook and everything secret then lie in DIR, outside the clone.
+    DIR holds the solutions: keep it where students cannot read it.
+
+    \b
+    Examples:
+      ampcourse course ~/amp-course
+    """
+    from ampcourse.grading.desk.new_course import new_course
+
+    made = new_course(folder)
+    say(
+        f"'{made.root}' has {len(made.lessons)} lessons; submissions go to submitted/STUDENT/LESSON/LESSON.ipynb there."
+    )
+    return 0

@@ -18,7 +18,7 @@ import nbformat
 from ampcourse.course import Course, Lesson, load_course
 from ampcourse.grading.rules import ReleaseError, check_release, check_source
 
-__all__ = ["ReleaseError", "release"]
+__all__ = ["ReleaseError", "is_current", "release"]
 
 _CONFIG = "nbgrader_config.py"
 
@@ -50,6 +50,22 @@ def release(lessons: Sequence[str] | None = None, course_root: Path | None = Non
         except OSError as error:
             raise ReleaseError(f"The release cannot be written ({error}); the old one is as it was.") from None
     return [course.release(lesson) for lesson in chosen]
+
+
+def is_current(lesson: str, course_root: Path | None = None) -> bool:
+    """Whether a lesson's `release/` is what its source gives now; nothing is written.
+
+    Raises:
+        ReleaseError: if the lesson could not be released at all.
+        CourseError: if the course or the lesson is not there.
+    """
+    course = load_course(course_root)
+    chosen = course.lesson(lesson)
+    source = _source(course, chosen)
+    with tempfile.TemporaryDirectory(prefix="ampcourse-release-") as scratch:
+        (folder,) = _generate(course, [chosen], Path(scratch).resolve())
+        check_release(chosen, source, nbformat.read(folder / f"{chosen.slug}.ipynb", as_version=4))
+        return _content(folder) == _content(course.release(chosen).parent)
 
 
 def _source(course: Course, lesson: Lesson) -> Any:

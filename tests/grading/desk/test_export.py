@@ -86,7 +86,7 @@ def test_one_row_a_student_and_lesson() -> None:
     assert (
         list(found[0])
         == list(COLUMNS)
-        == "student_id lesson score max_score status reason late_penalty needs_manual".split()
+        == ["student_id", "lesson", "score", "max_score", "status", "reason", "late_penalty", "needs_manual"]
     )
     assert [(row["student_id"], row["lesson"], row["score"], row["max_score"]) for row in found] == [
         ("ada", ONE, "20.5", "25"),
