@@ -57,8 +57,12 @@ def survey_of(place: Any, lessons: Sequence[str], changes: bool = False) -> list
         ]
 
 
-def _digest(place: Any, lesson: str) -> Callable[[str], str] | None:
-    return None
+def _digest(place: Any, lesson: str) -> Callable[[str], str]:
+    from ampcourse.grading.batch.classlist import digest_now
+    from ampcourse.grading.settings import load_settings
+
+    settings = load_settings(place.root)
+    return lambda student: digest_now(place, lesson, student, settings)
 
 
 @click.command(short_help="Write the grades as CSV, also for Canvas or Moodle.")
@@ -263,4 +267,47 @@ def course(folder: Path) -> int:
     say(
         f"'{made.root}' has {len(made.lessons)} lessons; submissions go to submitted/STUDENT/LESSON/LESSON.ipynb there."
     )
+    return 0
+
+
+@click.command(short_help="Say why a student got these points for a question.")
+@click.argument("student", metavar="STUDENT")
+@click.argument("exercise", metavar="EXERCISE")
+@click.option("--lesson", metavar="LESSON", help="Needed where several lessons have a question of this name.")
+@click.option("--exercises", "exercises_dir", metavar="DIR", type=Place(), help="The private folder of exercises.")
+@click.option("--unsafe-no-sandbox", "unsafe", is_flag=True, help="Run the student's code unprotected.")
+@course_option
+@db_option
+def explain(
+    student: str,
+    exercise: str,
+    lesson: str | None,
+    exercises_dir: Path | None,
+    unsafe: bool,
+    root: Path | None,
+    db: str | None,
+) -> int:
+    """Say why STUDENT got these points for EXERCISE: ask it again with the same secret inputs, in the sandbox.
+
+    Shows each input that failed, what came back and what is right: for your eyes, since the same inputs are asked of
+    everybody in this round. EXERCISE is an exercise ("fp16_range.ulp", "ulp") or a graded cell's grade_id.
+
+    \b
+    Examples:
+      ampcourse explain ada fp16_range.ulp
+      ampcourse explain ada ulp --lesson 1 --course ~/amp-course
+    """
+    from ampcourse.grading.desk import explain as desk
+    from ampcourse.terminal import waiting
+
+    place = open_course(root, db)
+    subject = desk.find(place, student, exercise, lesson)
+    for remark in subject.remarks:
+        tell(remark)
+    for line in desk.stored(place, subject):
+        say(line)
+    with waiting("asks again") as change:
+        lines = desk.replayed(place, subject, exercises_dir=exercises_dir, unsafe=unsafe, tell=change)
+    for line in lines:
+        say(line)
     return 0

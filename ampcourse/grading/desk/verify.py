@@ -222,10 +222,9 @@ def _booked(place: Place, name: str) -> Check:
 
 def _questions(place: Place, name: str, exercises_dir: Path | None, made: list[Assignment]) -> Check:
     """Whether this round's inputs can be drawn, and the right answers and known mistakes still say what they did."""
-    from ampcourse.grading.assignment import make_assignment
+    from ampcourse.grading.assignment import assignments
 
-    for notebook in place.notebooks(name):
-        made.append(make_assignment(place.root, name, notebook, exercises_dir=exercises_dir))
+    made += assignments(place.root, name, exercises_dir=exercises_dir)
     asked = sum(len(assignment.asked) for assignment in made)
     seeds = sum(len(one.questions) for assignment in made for one in assignment.asked.values())
     return Check(True, "", f"{asked} exercises, {seeds} sets of secret inputs, every reference computed")
