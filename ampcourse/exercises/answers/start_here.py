@@ -180,7 +180,12 @@ fraction_changed = Exercise(
         "values.astype(np.float16) is what float16 stores. Which of those differ from the values themselves?",
         "Comparing two arrays with != gives an array of True and False, and np.mean of that is the fraction of True.",
     ),
-    asks_for=("ampcourse.numerics.Format.round", "ampcourse.numerics.FLOAT16.round"),
+    asks_for=(
+        "ampcourse.numerics.Format.round",
+        "ampcourse.numerics.FLOAT16.round",
+        "ampcourse.numerics.Format.encode",
+        "ampcourse.numerics.codes.Codec.round",
+    ),
     insight="float16 holds every whole number up to 2,048. Above that, some whole numbers are missing; and of the "
     "numbers that are not whole, it holds only some at any size. Lesson 01 says which.",
 )

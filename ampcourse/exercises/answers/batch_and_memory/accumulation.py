@@ -128,6 +128,7 @@ combined = Exercise(
     ),
     rtol=1e-4,
     atol=1e-5,
+    asks_for=("ampcourse.training.on_tensorflow.Step",),
     insight="Add only what is in the same unit: gradients with the same scale, means weighed by their samples. Keras's "
     "gradient_accumulation_steps unscales first, but takes all micro-batches for equally large.",
 )

@@ -113,7 +113,12 @@ largest_batch = Exercise(
         "sample = (bytes_b - bytes_a) / (batch_b - batch_a), and fixed = bytes_a - batch_a * sample.",
         "(memory - fixed) // (sample * multiple) * multiple, and never below 0.",
     ),
-    asks_for=("ampcourse.amp.kept_for_backward",),
+    asks_for=(
+        "ampcourse.amp.kept_for_backward",
+        "ampcourse.amp.memory.Kept.largest_batch",
+        "ampcourse.training.memory.largest",
+        "ampcourse.bench.largest",
+    ),
     insight="Two short runs tell what a third one would need. A run that ends out of memory tells nothing that these "
     "two did not.",
 )

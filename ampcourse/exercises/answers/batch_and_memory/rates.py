@@ -127,6 +127,7 @@ warmed_rate = Exercise(
         "base_rate + (full - base_rate) * step / steps before the end, else full. Mind warmup_epochs = 0.",
     ),
     rtol=1e-6,
+    asks_for=("ampcourse.training.parts.build_schedule",),
     insight="The warm-up is there for the first steps, in which the weights change quickly and a sum of k small steps "
     "is not one step k times as long.",
 )

@@ -128,7 +128,7 @@ state_bytes = Exercise(
         "Every one of them has the dtype of the variable: float32 under float32 and under both mixed policies.",
     ),
     rtol=1e-9,
-    asks_for=("ampcourse.amp.kept_for_backward",),
+    asks_for=("ampcourse.amp.kept_for_backward", "ampcourse.amp.memory_state.optimizer_bytes"),
     insight="With Adam it is 16 bytes for each parameter, under float32 and under a mixed policy alike. What a mixed "
     "policy makes smaller grows with the batch.",
 )

@@ -139,6 +139,7 @@ utilisation = Exercise(
         "min(end, period) cuts a kernel off. working = np.zeros(period); working[start:end] += used does it by itself.",
     ),
     rtol=1e-6,
+    asks_for=("ampcourse.plots.device_timeline",),
     insight="A kernel on one unit of 132 makes the first share as high as one on all of them. It tells whether the "
     "device waits for you, and nothing about how well it is used.",
 )

@@ -180,6 +180,7 @@ accumulated = Exercise(
     ),
     rtol=1e-5,
     atol=1e-7,
+    asks_for=("ampcourse.training.on_tensorflow.Step",),
     insight="Scaled gradients made with different scales are in different units, and must not be added. Unscale first, "
     "then accumulate; the built-in gradient_accumulation_steps works in this order.",
 )

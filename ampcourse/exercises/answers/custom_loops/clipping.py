@@ -231,6 +231,7 @@ clip_and_apply = Exercise(
     rtol=1e-4,
     atol=1e-7,
     trains=True,
+    asks_for=("ampcourse.training.on_tensorflow.Step",),
     insight="A limit on the gradients means the true ones. Simplest of all is to let the inner optimizer clip: "
     "LossScaleOptimizer(SGD(0.1, global_clipnorm=1.0)) unscales first, and needs no line in your loop.",
 )

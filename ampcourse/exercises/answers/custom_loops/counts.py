@@ -188,6 +188,7 @@ nonfinite_counts = Exercise(
         "for g in gradients])",
     ),
     trains=True,
+    asks_for=("ampcourse.amp.GradientMonitor", "ampcourse.amp.health.device.Recorder"),
     insight="Inside tf.function your Python runs once, while the graph is drawn; what is to happen at every step must "
     "be an operation in that graph. Return the counts from the step, and look at them outside.",
 )

@@ -228,6 +228,11 @@ training_loop = Exercise(
     rtol=3e-3,
     atol=2e-5,
     trains=True,
+    asks_for=(
+        "ampcourse.models.loops.train",
+        "ampcourse.training.loops.CustomLoop",
+        "ampcourse.training.on_tensorflow.Step",
+    ),
     insight="fit does no more than this: scale_loss in the tape, apply outside it, model.losses added, training=True. "
     "On the same operations your loop ends at the same weights, skipped steps included.",
 )

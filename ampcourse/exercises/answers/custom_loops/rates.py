@@ -140,6 +140,7 @@ learning_rates = Exercise(
         "update in Keras 3.",
         "rate = rates[min(iterations, len(rates) - 1)] if the step is finite, else 0.0.",
     ),
+    asks_for=("ampcourse.training.parts.build_schedule",),
     insight="What `iterations` counts decides what a schedule of 100 steps means: 100 updates in Keras 3, 100 batches "
     "in Keras 2. A handful of skips shifts a long schedule by as many steps; in a short warm-up it shows.",
 )

@@ -188,6 +188,12 @@ train_step = Exercise(
     rtol=2e-3,
     atol=1e-13,
     trains=True,
+    asks_for=(
+        "ampcourse.models.loops.train",
+        "ampcourse.training.loops.CustomLoop",
+        "ampcourse.training.on_tensorflow.Step",
+        "ampcourse.clinic.usual_step",
+    ),
     insight="Two calls make a float32 loop a mixed-precision loop: scale_loss inside the tape, and apply with the "
     "gradients as they come. They belong together; one without the other is wrong by the loss scale.",
 )

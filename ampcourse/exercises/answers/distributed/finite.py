@@ -191,7 +191,11 @@ update_on_all = Exercise(
         "Reduce the list to one bool first. The rest is the rule of lesson 02, here without a floor.",
         "if not all(finite): return scale / 2, 0, False",
     ),
-    asks_for=("ampcourse.numerics.DynamicLossScale", "ampcourse.numerics.trace"),
+    asks_for=(
+        "ampcourse.numerics.DynamicLossScale",
+        "ampcourse.numerics.trace",
+        "ampcourse.training.optimizers.agreeing",
+    ),
     insight="Replicas hold copies of the same weights and the same scale. They stay copies only as long as all take "
     "the same decision, so the decision has to be reduced across the replicas, just as the gradients are.",
 )

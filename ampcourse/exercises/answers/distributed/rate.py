@@ -167,6 +167,7 @@ learning_rate = Exercise(
         "base_rate + (target - base_rate) * step / warmup, if step < warmup",
     ),
     rtol=1e-9,
+    asks_for=("ampcourse.training.parts.build_schedule",),
     insight="Linear scaling keeps the sum of updates over an epoch about the same, as long as the gradients do not "
     "change much in between. That is a heuristic with a limit, and the warm-up is there because the limit is lowest at "
     "the start.",

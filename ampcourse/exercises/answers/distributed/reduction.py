@@ -179,6 +179,7 @@ sixteen_bit_mean = Exercise(
         "total = rows[0]; for row in rows[1:]: total = total + row keeps float16, because both are float16.",
     ),
     dtype="float32",
+    asks_for=("ampcourse.numerics.sum_in", "ampcourse.numerics.accumulate", "ampcourse.numerics.Format.round"),
     insight="Scaling keeps the small gradients, dividing first keeps the sum in range. What is left is rounding: once "
     "for the cast, once for every addition on the way.",
 )

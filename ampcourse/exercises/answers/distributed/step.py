@@ -272,6 +272,11 @@ distributed_step = Exercise(
     rtol=4e-3,
     atol=5e-4,
     trains=True,
+    asks_for=(
+        "ampcourse.models.density.train",
+        "ampcourse.models.loops.train",
+        "ampcourse.training.on_tensorflow.Step",
+    ),
     insight="Whatever looks at gradients, the test for overflow, clipping, a norm, has to come after the sum, or it "
     "has to agree across replicas. Before the sum each replica knows only its own part.",
 )

@@ -200,6 +200,7 @@ split_speedup = Exercise(
     ),
     rtol=1e-6,
     trains=True,  # it does not, but a table with rows left out is no table: inputs must not be made smaller
+    asks_for=("ampcourse.bench",),
     insight="Both parts multiply to the total. Only the first is mixed precision as such; the second can often be had "
     "in other ways, for instance by accumulation, and changes the training.",
 )

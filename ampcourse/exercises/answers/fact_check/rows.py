@@ -136,6 +136,7 @@ check_row = Exercise(
         "The implied rate is items / (before in seconds); the factor is that over the stated rate.",
     ),
     rtol=1e-6,
+    asks_for=("ampcourse.claims.SPEEDS", "ampcourse.claims.SpeedClaim", "ampcourse.bench.PUBLISHED"),
     insight="A speed-up has a denominator and a rate has a unit. Most wrong tables are found by dividing one column by "
     "another.",
 )

@@ -216,7 +216,7 @@ speed_ratio = Exercise(
         "start = clock(); run_baseline(); middle = clock(); run_new(); end = clock()",
     ),
     rtol=1e-6,
-    asks_for=("ampcourse.bench",),
+    asks_for=("ampcourse.bench", "ampcourse.amp.machine_speed.measure"),
     insight="Warm up, take turns, divide within the turn, take the median. It costs four lines, and without them a "
     "speed-up is an anecdote. On a GPU one more is needed: wait until it has finished before you read the clock.",
 )

@@ -218,6 +218,7 @@ verdict = Exercise(
         "Four answers, to be tried in this order: not measured, supported, contradicted, open.",
         "Supported: both ends of the measurement lie in the claimed range. Contradicted: they have no point in common.",
     ),
+    asks_for=("ampcourse.claims.ledger", "ampcourse.claims.counts", "ampcourse.claims.evidence"),
     insight="Most measurements leave most claims open. A claim without a range cannot be judged at all, and one "
     "number without an interval cannot judge.",
 )

@@ -148,7 +148,12 @@ decode = Exercise(
         "Fields 1 to 30: 2.0**(exponent - 15) * (1 + fraction/1024). Field 0: 2.0**-14 * fraction/1024. "
         "Field 31: infinity if the fraction is 0, else NaN. Apply the sign last.",
     ),
-    asks_for=("ampcourse.numerics.Format.decode", "ampcourse.numerics.FLOAT16.decode"),
+    asks_for=(
+        "ampcourse.numerics.Format.decode",
+        "ampcourse.numerics.FLOAT16.decode",
+        "ampcourse.numerics.Format.fields",
+        "ampcourse.numerics.codes.Codec.decode",
+    ),
     insight="Two of the 32 exponent fields are kept for special things: field 0 for zero and the subnormals, field 31 "
     "for infinity and NaN. All other patterns follow one rule.",
 )
@@ -264,7 +269,13 @@ ulp = Exercise(
         "Write |x| as m * 2**e with 1 <= m < 2. Only e matters, and the gap is 2**(e - 10).",
         "np.floor(np.log2(np.abs(x))) gives e. It must not go below -14: np.maximum(e, -14). Then 2.0 ** (... - 10).",
     ),
-    asks_for=("ampcourse.numerics.Format.ulp", "ampcourse.numerics.FLOAT16.ulp", "ampcourse.numerics.Format.next_up"),
+    asks_for=(
+        "ampcourse.numerics.Format.ulp",
+        "ampcourse.numerics.FLOAT16.ulp",
+        "ampcourse.numerics.Format.next_up",
+        "ampcourse.numerics.Format.neighbours",
+        "ampcourse.numerics.codes.Codec.next_up",
+    ),
     insight="The gap depends on the binade only, and it never falls below 2**-24. Relative to x it stays between "
     "2**-11 and 2**-10 as long as x is normal; below 2**-14 it grows without limit.",
 )

@@ -100,7 +100,7 @@ count_casts = Exercise(
         "Several edges from one source share one cast. A set of sources counts each once.",
         "len({source for source, reader in edges if painted[source] != painted[reader]})",
     ),
-    asks_for=("ampcourse.amp.rewritten_graph",),
+    asks_for=("ampcourse.amp.rewritten_graph", "ampcourse.amp.graph_pass.run", "ampcourse.amp.graph_read.changed"),
     insight="Casts cost time and memory traffic, and nothing is computed by them. The rules try to keep them few: that "
     "is why clear and infer operations between two matrix products are taken along.",
 )

@@ -154,7 +154,7 @@ energy = Exercise(
     ),
     rtol=5e-3,
     trains=True,
-    asks_for=("ampcourse.amp.rewritten_graph",),
+    asks_for=("ampcourse.amp.rewritten_graph", "ampcourse.amp.graph_pass.run"),
     insight="Three ways to write a square, y * y, y ** 2 and tf.square(y), and three different fates. To the author "
     "they are the same; to the rewriter they are a Mul, a Pow and a Square.",
 )

@@ -265,6 +265,7 @@ paint = Exercise(
         "one helper reached(start, onward, may_enter), where onward[i] lists the neighbours of i.",
         "Rule 3 is two walks: forward from the allow operations, then backward from them inside what the first found.",
     ),
+    asks_for=("ampcourse.amp.rewritten_graph", "ampcourse.amp.graph_pass.run", "ampcourse.amp.graph_read.changed"),
     insight="This is the whole decision, and nothing in it looks at a number. The lists are somebody's experience with "
     "many models; whether they fit yours, only a look at the graph and at the values tells.",
 )

@@ -154,7 +154,7 @@ matmul_dtype = Exercise(
         "int(device[3:]) is 70 for 'sm_70' and 100 for 'sm_100'.",
         "Only two combinations rewrite: auto_mixed_precision with a GPU from 70 on, and the onednn option on the CPU.",
     ),
-    asks_for=("ampcourse.amp.rewritten_graph",),
+    asks_for=("ampcourse.amp.rewritten_graph", "ampcourse.amp.graph_pass.run"),
     insight="Four switches, and two of them do nothing. None of them ever complains, which is why you look at the "
     "graph instead of at the settings.",
 )

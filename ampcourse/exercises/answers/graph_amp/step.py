@@ -220,7 +220,7 @@ rewritten_step = Exercise(
     ),
     atol=0.03,
     trains=True,
-    asks_for=("ampcourse.amp.rewritten_graph",),
+    asks_for=("ampcourse.amp.rewritten_graph", "ampcourse.amp.graph_pass.run"),
     insight="The rewriter does not know what a loss scale is: to it, unscaling is one more division. The "
     "LossScaleOptimizer of Keras comes through because it unscales inside a branch. That is luck, so look.",
 )

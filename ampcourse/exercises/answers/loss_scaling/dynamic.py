@@ -143,7 +143,7 @@ dynamic_update = Exercise(
         "The row is complete if good_steps + 1 == growth_steps. Then the new count is 0.",
         "On a bad step: max(scale / 2, 1.0), 0, False.",
     ),
-    asks_for=("ampcourse.numerics.DynamicLossScale", "ampcourse.numerics.trace"),
+    asks_for=("ampcourse.numerics.DynamicLossScale", "ampcourse.numerics.trace", "ampcourse.numerics.trace_gradients"),
     insight="Two numbers are the whole state, and both belong into a checkpoint. The scale hunts for the highest value "
     "that fits: falling takes one step for a factor of 2, climbing takes 2,000.",
 )

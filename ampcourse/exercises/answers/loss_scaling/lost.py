@@ -118,7 +118,12 @@ fraction_lost = Exercise(
         "np.mean((stored == 0) | np.isinf(stored)) is the fraction.",
     ),
     rtol=1e-6,
-    asks_for=("ampcourse.numerics.fate", "ampcourse.numerics.fate_by_scale", "ampcourse.numerics.exponent_histogram"),
+    asks_for=(
+        "ampcourse.numerics.fate",
+        "ampcourse.numerics.fate_by_scale",
+        "ampcourse.numerics.exponent_histogram",
+        "ampcourse.plots.gradient_histogram",
+    ),
     insight="A loss scale moves all gradients by the same number of binades. Too small, and the lower end is flushed; "
     "too large, and the upper end overflows. What is lost at either end is lost for good.",
 )

@@ -118,7 +118,7 @@ two_ways = Exercise(
         "With one: master += u, and after the loop master.astype(np.float16).",
     ),
     dtype="float16",
-    asks_for=("ampcourse.numerics.accumulate", "ampcourse.numerics.sum_in"),
+    asks_for=("ampcourse.numerics.accumulate", "ampcourse.numerics.sum_in", "ampcourse.numerics.swamped"),
     insight="The float16 copy of a master weight is as coarse as a float16 weight. The difference is memory: the "
     "float32 master adds up what is too small to show, until it does show.",
 )

@@ -233,6 +233,7 @@ unscale = Exercise(
         "gradients.astype(np.float32) / np.float32(scale)",
     ),
     dtype="float32",
+    asks_for=("ampcourse.models.density.gradients",),
     insight="Unscaling is the first thing done to gradients, in float32: clipping, weight decay and the optimizer all "
     "expect true sizes. Infinity divided by the scale is still infinity, so nothing is hidden.",
 )

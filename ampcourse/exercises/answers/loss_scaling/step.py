@@ -198,6 +198,7 @@ scaled_step = Exercise(
     rtol=1e-3,
     atol=1e-12,
     trains=True,
+    asks_for=("ampcourse.models.density.train", "ampcourse.models.density.gradients", "ampcourse.models.loops.train"),
     insight="These five steps are all that a LossScaleOptimizer does, next to moving the scale. A skipped step changes "
     "nothing: no weight, no momentum, no count of iterations.",
 )

@@ -158,7 +158,13 @@ diagnose = Exercise(
         "Of those that hardly move: the same length in `handed` at every step is clipping. Else compare handed[0] with "
         "handed32[0], where both are finite.",
     ),
-    asks_for=("ampcourse.clinic.admit", "ampcourse.clinic.examine"),
+    asks_for=(
+        "ampcourse.clinic.admit",
+        "ampcourse.clinic.examine",
+        "ampcourse.clinic.follow",
+        "ampcourse.clinic.monitored",
+        "ampcourse.clinic.audited",
+    ),
     insight="Three numbers separate seven illnesses: how long the gradients were when handed over, how far each layer "
     "came, and how much of it came anywhere at all. None of them is the loss.",
 )

@@ -220,6 +220,7 @@ healed_step = Exercise(
     rtol=2e-3,
     atol=1e-6,
     trains=True,
+    asks_for=("ampcourse.clinic.usual_step",),
     insight="Whatever has a size of its own, a limit, a penalty, a threshold, must meet gradients of the same scale. "
     "Simplest of all: set global_clipnorm on the inner optimizer, which only ever sees true gradients.",
 )

@@ -158,7 +158,13 @@ triage = Exercise(
         "The twin fails if its last loss is not finite, or far above its first. `math.isfinite` tells.",
         "Healthy: all(0.5 < way < 2 for way in chart['moved'].values()) and max(chart['untouched'].values()) < 0.1.",
     ),
-    asks_for=("ampcourse.clinic.admit", "ampcourse.clinic.examine"),
+    asks_for=(
+        "ampcourse.clinic.admit",
+        "ampcourse.clinic.examine",
+        "ampcourse.clinic.follow",
+        "ampcourse.clinic.monitored",
+        "ampcourse.clinic.audited",
+    ),
     insight="The twin costs one short run and saves the most time: what fails in float32 too needs no theory of "
     "precision. And a loss curve alone finds neither a layer that stands still nor a gradient that overflows.",
 )

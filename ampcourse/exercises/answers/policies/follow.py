@@ -174,7 +174,7 @@ follow = Exercise(
         "What it returns: Flatten and Plain return the dtype they saw, all others the compute dtype. "
         "That is the data of the next layer.",
     ),
-    asks_for=("ampcourse.amp.dtype_table",),
+    asks_for=("ampcourse.amp.dtype_table", "ampcourse.amp.audit", "ampcourse.amp.dtypes_trace.trace"),
     insight="A policy acts at two places only: floats are cast on the way in, and variables when they are read. "
     "Everything else follows from what the layer computes.",
 )

@@ -186,6 +186,7 @@ classifier = Exercise(
     rtol=0,
     atol=0.02,
     trains=True,
+    asks_for=("ampcourse.models.density.classifier_model", "ampcourse.training.parts.build_model"),
     insight="Everything follows the policy, except what leaves the model. And a function that changes something for "
     "the whole process puts it back, even if it fails half-way.",
 )

@@ -178,7 +178,7 @@ what_keras_does = Exercise(
         "mixed_float16.",
     ),
     trains=True,  # it does not, but a program cut short is no program: inputs must not be made smaller
-    asks_for=("ampcourse.amp.dtype_table", "ampcourse.amp.audit"),
+    asks_for=("ampcourse.amp.dtype_table", "ampcourse.amp.audit", "ampcourse.amp.dtypes_trace.trace"),
     insight="Set the policy first, then make layers and model, and nothing surprising happens. Layers that compute in "
     "float16 inside a float32 model train without loss scaling, and nobody tells you.",
 )

@@ -137,6 +137,7 @@ speed_up = Exercise(
         "`gains.get(name, 1.0)` is a part's gain, or 1. For the limit, leave the parts with a gain out of the new sum.",
     ),
     rtol=1e-6,
+    asks_for=("ampcourse.bench.parts.amdahl",),
     insight="Even an infinitely fast convolution leaves the rest of the step. The faster the hardware multiplies, the "
     "more of the time belongs to what it does not multiply.",
 )

@@ -124,6 +124,7 @@ padded_work = Exercise(
         "-(-channels // 8) * 8 is the next multiple of 8, or channels itself if it is one.",
     ),
     rtol=1e-9,
+    asks_for=("ampcourse.models.zoo.flops.conv",),
     insight="The further a number of channels lies below the next multiple of 8, the more of the multiplications are "
     "with zeros. Only the first convolution of a ResNet is hit, and its share of the work is small.",
 )

@@ -149,6 +149,7 @@ pipeline = Exercise(
         "from_tensor_slices((files, labels)), map decode, cache, shuffle, map augment, batch, prefetch.",
     ),
     trains=True,
+    asks_for=("ampcourse.data.pipeline",),
     insight="The order follows from two questions. Does a step give the same each time? Then before the cache. Does it "
     "work on one picture? Then before the batch.",
 )

@@ -118,6 +118,7 @@ paired_interval = Exercise(
     ),
     rtol=1e-6,
     atol=1e-9,
+    asks_for=("ampcourse.amp.parity", "ampcourse.amp.paired_interval.studentized_interval"),
     insight="A pair shares its initial weights and its batches. What they make of an accuracy cancels in the "
     "difference, and the interval shows only what is left.",
 )

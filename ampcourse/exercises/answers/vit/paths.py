@@ -123,6 +123,7 @@ softmax_path = Exercise(
         "The compute dtype is the policy without 'mixed_'.",
         "Fused: at least float32, and the scores are scaled. Written out: the compute dtype, and the query is scaled.",
     ),
+    asks_for=("ampcourse.amp.dtype_table", "ampcourse.amp.dtypes_trace.trace", "ampcourse.amp.audit"),
     insight="An option that has nothing to do with precision changes the precision. So look at the graph, not at the "
     "name of the layer: amp.dtype_table shows what runs inside.",
 )

@@ -156,7 +156,7 @@ count_converts = Exercise(
         "Without ROOT, line.split() gives the name, '=', the type, and the opcode with its first operand.",
         "Count lines whose fourth word starts with 'convert('; the dtype is the third word up to its first '['.",
     ),
-    asks_for=("ampcourse.amp.hlo", "ampcourse.amp.xla_module.HloModule"),
+    asks_for=("ampcourse.amp.hlo", "ampcourse.amp.xla_module.HloModule", "ampcourse.amp.xla_text.read"),
     insight="The opcode alone says what a line does. Converts in pairs, down to 16 bits and straight up again, "
     "are rounding without any gain in speed: the mark of a device that cannot compute in that dtype.",
 )

@@ -122,7 +122,7 @@ least_time = Exercise(
         "bytes / bytes_per_second).",
     ),
     rtol=1e-6,
-    asks_for=("ampcourse.amp.xla_module.Instruction",),
+    asks_for=("ampcourse.amp.xla_module.Instruction", "ampcourse.models.zoo.flops.dense"),
     insight="Half the item size doubles the intensity. But a device with Tensor Cores multiplies its peak by far more "
     "than that, so the same product may be bound by arithmetic in float32 and by memory in float16.",
 )

@@ -129,7 +129,7 @@ chain_bytes = Exercise(
         "made = {result for result, _ in ops}; what comes from outside are the inputs that are not in `made`. "
         "A set counts each name once.",
     ),
-    asks_for=("ampcourse.amp.hlo", "ampcourse.amp.xla_module.Fusion"),
+    asks_for=("ampcourse.amp.hlo", "ampcourse.amp.xla_module.Fusion", "ampcourse.amp.xla_text.read"),
     insight="Fused, the traffic no longer depends on how many operations there are, only on what goes in and what "
     "comes out. Halving the item size halves both counts, so low precision and fusion multiply.",
 )
