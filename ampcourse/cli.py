@@ -13,10 +13,18 @@ import click
 import ampcourse
 from ampcourse import faults
 from ampcourse.commands.bench import bench
+from ampcourse.commands.desk import course, export, full_points, status, verify
 from ampcourse.commands.options import LessonName, Place, Seconds, Whole, nearest
 from ampcourse.commands.train import train
 
 SHELLS = ("bash", "zsh", "fish")
+SECTIONS = {
+    "Learn": ("doctor", "start", "check", "progress"),
+    "Teach": ("course", "verify", "grade", "status", "explain", "full-points", "similar", "feedback", "export"),
+    "Reproduce and measure": ("run", "train", "bench"),
+    "Maintain": ("release", "completion"),
+}
+"""The commands as the help lists them, in the order in which they are needed."""
 
 
 class Commands(click.Group):
@@ -24,7 +32,14 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order in which they are needed, not by alphabet."""
-        return list(self.commands)
+        return [name for names in SECTIONS.values() for name in names if name in self.commands]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands for each kind of reader apart."""
+        for title, names in SECTIONS.items():
+            rows = [(name, self.commands[name].get_short_help_str(90)) for name in names if name in self.commands]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Find the command, or suggest the one that was meant."""
@@ -261,8 +276,8 @@ def completion(shell: str | None) -> int:
     return 0
 
 
-main.add_command(train)
-main.add_command(bench)
+for command in (train, bench, course, verify, status, export, full_points):
+    main.add_command(command)
 
 if __name__ == "__main__":
     main(prog_name="ampcourse")

@@ -45,6 +45,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
 def test_the_promised_commands_are_there() -> None:
     assert {"doctor", "start", "check", "progress", "run", "release", "completion"} <= set(COMMANDS)
+    assert set(COMMANDS) == set(main.list_commands(None)), "a command that stands in no section of the help"  # type: ignore[arg-type]
     assert call().output == call("--help").output
     for command in COMMANDS:
         assert f"\n  {command}" in call().output
