@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 
-from ampcourse.grading.model import GradingError
+from ampcourse.grading.sandbox.view import checked
 
 
 def pack(key: str, files: Mapping[str, bytes]) -> int:
@@ -16,11 +15,7 @@ def pack(key: str, files: Mapping[str, bytes]) -> int:
     Raises:
         GradingError: if a file's name leads out of the working folder.
     """
-    for name in files:
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-            raise GradingError(f"A file named {name!r} cannot be given to a kernel: use a relative path without '..'.")
-    about = {"key": key, "files": [[name, len(content)] for name, content in files.items()]}
+    about = {"key": key, "files": [[checked(name), len(content)] for name, content in files.items()]}
     descriptor = os.memfd_create("submission", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(json.dumps(about).encode("ascii") + b"\n")

@@ -5,78 +5,86 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import secrets
 import select
 import signal
 import socket
 import struct
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ampcourse.grading.model import Box, GradingError
+from ampcourse.grading.sandbox.channels import Channels
+from ampcourse.grading.sandbox.folders import OwnFolder
+from ampcourse.grading.sandbox.view import WRITABLE
 from ampcourse.grading.sandbox.watch import Watched, watch
 from ampcourse.grading.settings import Settings
-from ampcourse.grading.template import view
 from ampcourse.grading.template.payload import pack
 from ampcourse.grading.template.process import TemplateProcess
 
-CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
 SECONDS_TO_FORK = 30.0
+_FURNISHED = b"."
 
 
 class TemplateKernel:
-    """A kernel in its room. See `ampcourse.grading.model.Kernel`."""
+    """A kernel in its room. See `ampcourse.grading.model.Kernel`.
 
-    def __init__(self, template: TemplateProcess, place: Path, files: Mapping[str, bytes], profile: str) -> None:
-        self._lock = threading.Lock()
-        self._reason, self._pidfd, self._watched, self._status = "", -1, None, b""
-        self._place = place
-        key = secrets.token_hex(32)
-        ports = {f"{name}_port": number for number, name in enumerate(CHANNELS, 1)}
-        about = {"transport": "ipc", "ip": str(place), "key": key, "signature_scheme": "hmac-sha256"}
-        self.connection: Mapping[str, Any] = about | ports
+    Raises:
+        ConnectionError, OSError: if the template is gone.
+        GradingError: if it could not fork.
+    """
+
+    def __init__(
+        self,
+        template: TemplateProcess,
+        channels: Channels,
+        files: Mapping[str, bytes],
+        profile: str,
+        settings: Settings,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._reason, self._pidfd, self._status, self._furnished = "", -1, b"", False
+        self._watched: Watched | None = None
+        self._channels = channels
+        self.connection = channels.info
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listening: list[socket.socket] = []
         try:
             with theirs:
-                payload = pack(key, files)
+                payload = pack(channels.info["key"], files)
                 try:
-                    self._listen()
-                    handed = [theirs.fileno(), payload, *(one.fileno() for one in self._listening)]
+                    handed = [theirs.fileno(), payload, *channels.descriptors.values()]
                     template.ask({"profile": profile}, handed)
                 finally:
                     os.close(payload)
-            self._pidfd, self.pid = self._greet()
+            channels.handed_over()
+            self._greet()
+            self._watched = watch(self.pid, settings, self._end_because, WRITABLE)
         except BaseException:
-            self._remove()
+            self.stop()
             raise
 
-    def watch(self, settings: Settings) -> None:
-        """Count what it uses from now on, and end it when that is too much."""
-        folders = ("/tmp", view.HOME, view.WORK, "/dev/shm")  # noqa: S108 as the room calls them
-        self._watched: Watched | None = watch(self.pid, settings, self._end_because, folders)
-
-    def _listen(self) -> None:
-        for number in range(1, len(CHANNELS) + 1):
-            one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._listening.append(one)
-            one.bind(f"{self._place}-{number}")
-            one.listen(16)
-
-    def _greet(self) -> tuple[int, int]:
+    def _greet(self) -> None:
+        """Take the descriptor of the kernel's first process."""
         self._link.settimeout(SECONDS_TO_FORK)
         try:
             message, handed, _, _ = socket.recv_fds(self._link, 4096, 1)
         except TimeoutError:
             raise ConnectionError("the template does not answer") from None
         if message[:1] == b"-":
-            raise GradingError(f"No kernel can be started: {message[1:].decode('utf-8', 'replace')}")
+            raise GradingError(f"No kernel can be started: {message[1:].decode('utf-8', 'replace')}.")
         if not handed:
             raise ConnectionError("the template is gone")
-        return handed[0], _number(handed[0])
+        self._pidfd = handed[0]
+        self.pid = _number(self._pidfd)
+
+    def settled(self) -> str:
+        """Wait until its room is made: empty, or why that failed."""
+        poll = select.poll()
+        poll.register(self._link, select.POLLIN)
+        if not poll.poll(SECONDS_TO_FORK * 1000):
+            return "its room was not made in time"
+        self._hear()
+        return "" if self._furnished else _in_words(self._status) or "its room could not be made"
 
     def alive(self) -> bool:
         """Whether its first process still runs."""
@@ -85,58 +93,58 @@ class TemplateKernel:
 
     def reason(self) -> str:
         """Why it ended, in words; empty if it has not, or where nobody knows."""
-        if self.alive():
-            return ""
-        return self._reason or _in_words(self._last_word())
-
-    def _last_word(self) -> bytes:
-        with self._lock, contextlib.suppress(OSError):
-            self._link.settimeout(0)
-            self._status = self._link.recv(4096) or self._status
-        return self._status
-
-    def _end_because(self, reason: str) -> None:
-        self._reason = reason
         with self._lock:
-            self._kill(0)
-
-    def _kill(self, patience: float) -> None:
-        if self._pidfd >= 0 and not _ended(self._pidfd, 0):
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            _ended(self._pidfd, patience)
+            if self.alive():
+                return ""
+            self._hear()
+            return self._reason or _in_words(self._status)
 
     def stop(self) -> None:
         """End everything that it started and remove its sockets; may be called again."""
         if self._watched is not None:
             self._watched.stop()
-        self._last_word()
         with self._lock:
-            self._kill(10)
-        self._remove()
-
-    def _remove(self) -> None:
-        with self._lock:
+            self._hear()
+            self._kill()
             if self._pidfd >= 0:
+                _ended(self._pidfd, 10)
                 os.close(self._pidfd)
                 self._pidfd = -1
             self._link.close()
-            for number, one in enumerate(self._listening, 1):
-                one.close()
-                Path(f"{self._place}-{number}").unlink(missing_ok=True)
-            self._listening = []
+        self._channels.close()
+
+    def _hear(self) -> None:
+        """What its first process said of its end."""
+        with contextlib.suppress(OSError):
+            self._link.settimeout(0)
+            while word := self._link.recv(4096):
+                if word == _FURNISHED:
+                    self._furnished = True
+                else:
+                    self._status = word
+
+    def _end_because(self, reason: str) -> None:
+        with self._lock:
+            self._reason = reason
+            self._kill()
+
+    def _kill(self) -> None:
+        """With the first process of a namespace all others of it end."""
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
 
 class TemplateStarter:
-    """Starts kernels as forks of one template, which serves all threads of this process.
+    """Starts kernels as forks of one template, for all threads of this process.
 
     Args:
-        box: what the kernels find of the course.
+        box: what the kernels find of the course, and what the template loads.
         settings: limits.
-        slots: how many kernels will run at a time.
+        slots: how many kernels will run at a time; the template serves any number.
 
     Raises:
-        GradingError: if this machine does not let such a template be made, or it is not as tight as it must be.
+        GradingError: if this machine does not let such a template be made.
     """
 
     name = "template"
@@ -146,29 +154,36 @@ class TemplateStarter:
         self._lock = threading.Lock()
         self._closed = False
         self._numbers = itertools.count(1)
-        self._folder = tempfile.TemporaryDirectory(prefix="ampcourse-kernels-")
         self._template: TemplateProcess | None = None
+        self._folder = OwnFolder()
         try:
-            self._ready()
+            self._try()
         except BaseException:
             self.close()
             raise
 
     def start(self, files: Mapping[str, bytes], profile: str = "grade") -> TemplateKernel:
         """Fork a kernel whose working folder holds these files. See `ampcourse.grading.model.Starter`."""
-        for last in (False, True):  # a template that was killed is made anew once
+        for again in (True, False):  # a template that was killed is made anew, once
             template = self._ready()
-            place = Path(self._folder.name, f"k{next(self._numbers)}")
+            channels = Channels(self._folder.path, f"k{next(self._numbers)}")
             try:
-                kernel = TemplateKernel(template, place, files, profile)
+                return TemplateKernel(template, channels, files, profile, self._settings)
             except OSError as error:
-                if last:
+                if not again:
                     raise GradingError(f"No kernel can be started: {error}.") from None
-                self._give_up(template)
-                continue
-            kernel.watch(self._settings)
-            return kernel
+                with self._lock:
+                    template.close()
         raise AssertionError
+
+    def _try(self) -> None:
+        """Make one room, and leave it again."""
+        kernel = self.start({})
+        try:
+            if trouble := kernel.settled():
+                raise GradingError(f"No kernel can be forked from a template here: {trouble}.")
+        finally:
+            kernel.stop()
 
     def _ready(self) -> TemplateProcess:
         with self._lock:
@@ -180,10 +195,6 @@ class TemplateStarter:
                 self._template = TemplateProcess(self._box, self._settings)
             return self._template
 
-    def _give_up(self, template: TemplateProcess) -> None:
-        with self._lock:
-            template.close()
-
     def close(self) -> None:
         """End the template and every kernel; may be called again."""
         with self._lock:
@@ -191,7 +202,7 @@ class TemplateStarter:
             if self._template is not None:
                 self._template.close()
                 self._template = None
-            self._folder.cleanup()
+            self._folder.close()
 
 
 def _ended(pidfd: int, seconds: float) -> bool:
@@ -201,14 +212,18 @@ def _ended(pidfd: int, seconds: float) -> bool:
 
 
 def _number(pidfd: int) -> int:
+    """The process's number; -1 if it is gone."""
     for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text("ascii").splitlines():
         if line.startswith("Pid:"):
             return int(line.split()[1])
-    raise ConnectionError("the kernel's first process is gone")
+    return -1
 
 
 def _in_words(last: bytes) -> str:
     """What the kernel's first process said of its end; it only chooses words."""
+    if last[:1] == b"-":
+        lines = last[1:].decode("utf-8", "replace").strip().splitlines()
+        return f"its room could not be made: {lines[-1] if lines else ''}"
     if len(last) != struct.calcsize("=i"):
         return ""
     status = struct.unpack("=i", last)[0]

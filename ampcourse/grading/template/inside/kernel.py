@@ -1,8 +1,11 @@
 """The Jupyter kernel of one submission, in a fork of the template: its own randomness, files, key and sockets."""
 
+# ruff: noqa: PTH123
+
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import logging
 import os
@@ -10,15 +13,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import zmq
 import ipykernel.kernelapp
+import zmq
 from ipykernel.heartbeat import Heartbeat
 from ipykernel.iostream import IOPubThread
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from zmq.eventloop.zmqstream import ZMQStream
 
-CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
+CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 """In the order in which the listening sockets come; the n-th has the "port" n."""
 BLAS_THREADS = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads")
 
@@ -115,10 +118,9 @@ def run(plan: dict[str, Any], profile: str, payload: int, listening: list[int]) 
     key = _unpack(payload, Path(plan["work"]))
     _draw_anew()
     _set_blas_threads()
-    for module in list(sys.modules.values()):  # a directory listing of before may be kept
-        if hasattr(module, "invalidate_caches") and module.__name__ == "importlib":
-            module.invalidate_caches()
-    sys.argv = [plan["launcher"]]
+    _few_processors(plan["processors"])
+    importlib.invalidate_caches()
+    sys.argv = ["ipykernel_launcher"]
     _HandedIn.listening = tuple(listening)
     app = _App.instance(kernel_class=_Kernel, transport="ipc", ip="kernel", log_level=logging.CRITICAL)
     for number, name in enumerate(CHANNELS, 1):
@@ -148,6 +150,14 @@ def _draw_anew() -> None:
         numpy_random.seed()
     if ssl := sys.modules.get("ssl"):
         ssl.RAND_add(os.urandom(32), 32.0)
+
+
+def _few_processors(most: int) -> None:
+    """TensorFlow starts a thread for each processor that it may use, several times over: more than a limit allows."""
+    available = sorted(os.sched_getaffinity(0))
+    if len(available) > most:
+        begin = int.from_bytes(os.urandom(2), "big")
+        os.sched_setaffinity(0, [available[(begin + index) % len(available)] for index in range(most)])
 
 
 def _set_blas_threads() -> None:

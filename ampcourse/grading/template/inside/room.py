@@ -1,11 +1,16 @@
-"""A room for one kernel: a root of its own, mounts with sizes, limits, no rights. Runs as process 1 of new namespaces."""
+"""A room for one kernel: a root of its own, limits, no rights. All of this runs as process 1 of new namespaces.
+
+Done anew for each kernel, so with plain calls of `os`: `pathlib` would cost more than the mounts.
+"""
+
+# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH120, PTH211
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
-from pathlib import Path
 from typing import Any
 
 from system import (
@@ -18,6 +23,7 @@ from system import (
     REC,
     REMOUNT,
     drop_rights,
+    dumpable,
     enter_root,
     filter_calls,
     loopback_up,
@@ -25,8 +31,6 @@ from system import (
     own_session_keyring,
 )
 
-STAGE = "/.room"
-"""An empty folder of the template's tree, where the room's root is put together."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 _NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
@@ -39,20 +43,20 @@ def move_in(plan: dict[str, Any]) -> None:
     """
     own_session_keyring()
     _become(plan["uid"])
-    _build(plan)
-    enter_root(STAGE)
+    _build(plan["stage"], plan["mounts"])
+    enter_root(plan["stage"])
     _seal_proc()
-    for target in ("/dev", "/"):
-        mount(
-            None, target, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV if target == "/" else REMOUNT | BIND | RDONLY
-        )
+    mount(None, "/dev", None, REMOUNT | BIND | RDONLY | NOSUID)
+    mount(None, "/", None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
     socket.sethostname(plan["hostname"])
     loopback_up()
     for kind, *wanted in plan["limits"]:
         most = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, tuple(one if most == resource.RLIM_INFINITY else min(one, most) for one in wanted))
+    _write("/proc/self/oom_score_adj", "1000")  # where memory runs out, this goes before all others
     drop_rights()
-    filter_calls(bytes.fromhex(plan["seccomp"]))
+    if plan["seccomp"]:
+        filter_calls(bytes.fromhex(plan["seccomp"]))
 
 
 def _become(uid: int) -> None:
@@ -61,70 +65,65 @@ def _become(uid: int) -> None:
         os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
+    dumpable(True)  # or /proc/self belongs to a user that does not exist here
+    os.umask(0o022)
 
 
-def _build(plan: dict[str, Any]) -> None:
+def _build(stage: str, mounts: list[list[str]]) -> None:
     mount(None, "/", None, REC | PRIVATE)
-    mount("tmpfs", STAGE, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
-    for kind, target, *more in plan["mounts"]:
-        _MAKERS[kind](STAGE + target, target, *more)
+    mount("tmpfs", stage, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
+    os.mkdir(f"{stage}/proc")
+    mount("proc", f"{stage}/proc", "proc", NOSUID | NODEV | NOEXEC)
+    _devices(f"{stage}/dev")
+    for kind, target, what in mounts:
+        place = stage + target
+        if kind == "tmpfs":
+            os.makedirs(place, exist_ok=True)
+            mount("tmpfs", place, "tmpfs", NOSUID | NODEV, what)
+        elif kind == "link":
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.symlink(what, place)
+        else:
+            _place_for(target, place)
+            mount(target, place, None, BIND | REC)  # read-only in the template, and so here: that flag is locked
 
 
-def _bind(place: str, target: str) -> None:
-    if Path(target).is_dir():
+def _place_for(target: str, place: str) -> None:
+    if os.path.isdir(target):
         os.makedirs(place, exist_ok=True)
-    else:
+    elif not os.path.exists(place):
         os.makedirs(os.path.dirname(place), exist_ok=True)
-        Path(place).touch()
-    mount(target, place, None, BIND | REC)  # read-only in the template, and so here: that flag is locked
+        os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
-def _link(place: str, _target: str, text: str) -> None:
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    os.symlink(text, place)
-
-
-def _folder(place: str, _target: str, mode: str = "755") -> None:
-    os.makedirs(place, exist_ok=True)
-    os.chmod(place, int(mode, 8))
-
-
-def _tmpfs(place: str, _target: str, size: int, mode: str) -> None:
-    os.makedirs(place, exist_ok=True)
-    mount("tmpfs", place, "tmpfs", NOSUID | NODEV, f"size={size},mode={mode}")
-
-
-def _proc(place: str, _target: str) -> None:
-    os.makedirs(place, exist_ok=True)
-    mount("proc", place, "proc", NOSUID | NODEV | NOEXEC)
-
-
-def _dev(place: str, _target: str, shared: int) -> None:
-    os.makedirs(place, exist_ok=True)
+def _devices(place: str) -> None:
+    os.mkdir(place)
     mount("tmpfs", place, "tmpfs", NOSUID, "size=64k,mode=755")
     for name in _DEVICES:
-        Path(place, name).touch()
+        _place_for(f"/dev/{name}", f"{place}/{name}")
         mount(f"/dev/{name}", f"{place}/{name}", None, BIND)
     for name, text in _LINKS.items():
         os.symlink(text, f"{place}/{name}")
-    os.mkdir(f"{place}/shm")
-    mount("tmpfs", f"{place}/shm", "tmpfs", NOSUID | NODEV, f"size={shared},mode=1777")
-    os.mkdir(f"{place}/pts")
-    mount("devpts", f"{place}/pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=620,max=16")
+    for name in ("shm", "pts"):
+        os.mkdir(f"{place}/{name}")
+    mount("devpts", f"{place}/pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=620,max=64")
     os.symlink("pts/ptmx", f"{place}/ptmx")
-
-
-_MAKERS = {"bind": _bind, "link": _link, "dir": _folder, "tmpfs": _tmpfs, "proc": _proc, "dev": _dev}
 
 
 def _seal_proc() -> None:
     """No further namespaces, and nothing in /proc that could be set."""
     for name in _NAMESPACES:
-        limit = Path(f"/proc/sys/user/max_{name}_namespaces")
-        if limit.exists():
-            limit.write_text("0")
+        with contextlib.suppress(FileNotFoundError):
+            _write(f"/proc/sys/user/max_{name}_namespaces", "0")
     for name in ("sys", "sysrq-trigger", "irq", "bus", "fs"):
-        place = f"/proc/{name}"
-        if os.path.exists(place):
+        if os.path.exists(place := f"/proc/{name}"):
             mount(place, place, None, BIND | REC)
             mount(None, place, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV | NOEXEC)
+
+
+def _write(path: str, text: str) -> None:
+    file = os.open(path, os.O_WRONLY)
+    try:
+        os.write(file, text.encode("ascii"))
+    finally:
+        os.close(file)

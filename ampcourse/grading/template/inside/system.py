@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -86,10 +87,8 @@ def loopback_up() -> None:
 
 def own_session_keyring() -> None:
     """Leave the keyring that the template's forks would share; where the kernel has none, there is nothing to leave."""
-    try:
+    with contextlib.suppress(OSError):
         _call("keyctl", ctypes.c_int(_JOIN_SESSION_KEYRING), None)
-    except OSError:
-        pass
 
 
 def dumpable(yes: bool) -> None:
