@@ -19,6 +19,10 @@ _CONNECT_SECONDS = "10"
 _Given = TypeVar("_Given")
 
 
+class RefusedSubmission(GradingError):
+    """One submission cannot be entered; others can."""
+
+
 def database_url(course_root: Path, db: str | None = None) -> str:
     """The URL of a course's gradebook: as given, else as its configuration says, else `gradebook.db` in it."""
     return open_place(course_root, db).db_url
@@ -141,7 +145,8 @@ def patiently(
                 undo()
             waited = time.monotonic() - started
             if not _locked(error):
-                raise GradingError(sentence(error, place.db_url)) from error
+                alone = type(error).__name__ in ("DataError", "IntegrityError", "StatementError")
+                raise (RefusedSubmission if alone else GradingError)(sentence(error, place.db_url)) from error
             if waited >= patience:
                 raise GradingError(
                     f"{_capital(shown(place.db_url))} was locked by another program for {waited:.0f} s (formgrader, "

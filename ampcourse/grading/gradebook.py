@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ampcourse.grading import decisions
-from ampcourse.grading.database import database_url, open_gradebook, patiently, reading
+from ampcourse.grading.database import RefusedSubmission, database_url, open_gradebook, patiently, reading
 from ampcourse.grading.model import FAILED, MISSING, UNREADABLE, GradingError, QuestionResult
 from ampcourse.grading.place import Place
 
@@ -227,7 +227,7 @@ class Book:
                 if decisions.applying(decided, result.notebook, cell.name):
                     decisions.raise_to_full(grade, decided)
             elif cell.kind == "GradeCell":
-                raise GradingError(f"Grading gave no result for the cell '{cell.name}' of '{result.notebook}'.")
+                raise RefusedSubmission(f"Grading gave no result for the cell '{cell.name}' of '{result.notebook}'.")
         self._comment(notebook, cells, result)
 
     def _comment(self, notebook: Any, cells: Mapping[str, _Cell], result: Result) -> None:
@@ -288,7 +288,7 @@ def renew_penalty(session: Any, submitted: Any, policy: Any) -> float | None:
         policy: from `late_policy`.
 
     Raises:
-        GradingError: if the instructor's plugin fails.
+        RefusedSubmission: if the instructor's plugin fails.
     """
     total = None
     late = _seconds_late(submitted)
@@ -301,7 +301,7 @@ def renew_penalty(session: Any, submitted: Any, policy: Any) -> float | None:
             taken = policy.plugin_inst.late_submission_penalty(submitted.student_id, notebook.score, late)
             taken = None if taken is None else float(policy._check_late_penalty(notebook, taken))
         except Exception as error:
-            raise GradingError(f"The course's late policy failed for '{submitted.student_id}': {error}.") from None
+            raise RefusedSubmission(f"The course's late policy failed for '{submitted.student_id}': {error}.") from None
         notebook.late_submission_penalty = taken
         total = total if taken is None else (total or 0.0) + taken
     return total

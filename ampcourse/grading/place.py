@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import glob
 import logging
 import os
@@ -18,8 +19,9 @@ from typing import Any
 from ampcourse.grading.model import GradingError
 
 CONFIG = "nbgrader_config"
-_STAMP = "timestamp.txt"
-_STAMP_BYTES = 200
+STAMP, SECRET = "timestamp.txt", "submission_secret.txt"
+"""What nbgrader's exchange puts beside a submission."""
+_NOTE_BYTES = 1000
 
 
 @dataclass
@@ -87,24 +89,31 @@ class Place:
         return sorted(student for student in students - excluded if student and os.sep not in student)
 
     def timestamp(self, student: str, lesson: str) -> tuple[datetime.datetime | None, str]:
-        """When the work was handed in, in UTC without a zone, as nbgrader reads `timestamp.txt`; and a remark, or "".
+        """When the work was handed in, in UTC without a zone, as nbgrader reads it; and a remark, if any."""
+        try:
+            content = self.note(student, lesson, STAMP)
+        except OSError as error:
+            return None, f"'{STAMP}' cannot be read ({error.strerror}), so no time was taken from it."
+        text = (content or b"").decode("utf-8", "replace").strip()
+        return _time(text) if text else (None, "")
 
-        Students can write this file where they hand in folders, so it is never followed and never trusted to be small.
+    def note(self, student: str, lesson: str, name: str) -> bytes | None:
+        """The beginning of a small file that nbgrader keeps beside a submission; None if it is not there.
+
+        Students can write it where they hand in folders, so it is never followed and never trusted to be small.
+
+        Raises:
+            OSError: if it is a link, no file, or cannot be read.
         """
-        path = self.folder("submitted", student, lesson) / _STAMP
+        path = self.folder("submitted", student, lesson) / name
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None, ""
-        except OSError as error:
-            return None, f"'{_STAMP}' cannot be read ({os.strerror(error.errno or 0)}), so no time was taken from it."
+        except (FileNotFoundError, NotADirectoryError):
+            return None
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return None, f"'{_STAMP}' is not a file, so no time was taken from it."
-            text = file.read(_STAMP_BYTES).decode("utf-8", "replace").strip()
-        if not text:
-            return None, ""
-        return _time(text)
+                raise OSError(errno.EINVAL, "it is not a file", str(path))
+            return file.read(_NOTE_BYTES)
 
 
 def _time(text: str) -> tuple[datetime.datetime | None, str]:
@@ -115,7 +124,7 @@ def _time(text: str) -> tuple[datetime.datetime | None, str]:
             warnings.simplefilter("ignore")
             return parse_utc(text), ""
     except Exception:  # dateutil raises many kinds for what a student may have written
-        return None, f"'{_STAMP}' holds no time that can be read, so none was taken from it."
+        return None, f"'{STAMP}' holds no time that can be read, so none was taken from it."
 
 
 def open_place(course_root: Path, db: str | None = None) -> Place:
