@@ -39,9 +39,9 @@ def untouched(slot: Slot, text: str) -> bool:
 def choose(slot: Slot, pieces: Sequence[Piece]) -> Chosen:
     """The answer in one or more pieces that carry its name.
 
-    Empty cells, empty answers and exact copies beside another piece are left out. Pieces of which one cannot stand alone,
-    or that follow each other, are joined. Of several whole answers the first takes the place and the others stay where
-    they are, so that the last one before the check counts, as in Jupyter.
+    Empty cells, empty answers and exact copies beside another piece are left out. Pieces of which one cannot stand
+    alone, or that follow each other, are joined. Of several whole answers the first takes the place and the others stay
+    where they are, so that the last one before the check counts, as in Jupyter.
     """
     telling: list[Piece] = []
     for piece in pieces:

@@ -41,8 +41,8 @@ _SENTENCES = {
         "The answers {0} were each split over several cells; they were joined.",
     ),
     "several": (
-        "The answer {0} is there more than once; all run in order, as in Jupyter, so the last before the check counts.",
-        "The answers {0} are there more than once; all run in order, as in Jupyter, so the last before the check counts.",
+        "The answer {0} is there more than once; as in Jupyter, the last before the check counts.",
+        "The answers {0} are there more than once; as in Jupyter, the last before each check counts.",
     ),
     "below": (
         "The answer cell {0} was untouched and a cell of the student's own followed; that is taken as the answer.",
@@ -54,8 +54,8 @@ _SENTENCES = {
     ),
     "unmarked": (
         "The cell {0} had lost nbgrader's mark; it was recognised by what it holds and where it stands.",
-        "The cells {0} had lost nbgrader's marks, as editors and Colab do it; they were recognised by what they hold and "
-        "where they stand.",
+        "The cells {0} had lost nbgrader's marks, as happens in editors and Colab; they were recognised by what they hold "
+        "and where they stand.",
     ),
     "cleaned": (
         "Characters that cannot be stored were replaced in {0}.",

@@ -110,8 +110,8 @@ def _text(raw: bytes) -> tuple[str, list[str]]:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         raise Unreadable(
-            f"The file is not UTF-8 text (byte {error.start + 1} does not fit): it is not a notebook, or was damaged or "
-            "saved in another encoding. Save the notebook in Jupyter and hand it in again."
+            f"The file is not UTF-8 text (byte {error.start + 1} does not fit): it is no notebook, or was damaged, or "
+            "was saved in another encoding. Save the notebook in Jupyter and hand it in again."
         ) from None
     if encoding.startswith(("utf-16", "utf-32")):
         return text.lstrip("\ufeff"), [f"The file was written in {encoding[:6].upper()}; it was read all the same."]
@@ -140,8 +140,8 @@ def _why_no_json(text: str, error: json.JSONDecodeError) -> str:
     again = "Save the notebook in Jupyter and hand it in again."
     if start.startswith("<") and ("html" in start or "<head" in start or "<script" in start):
         return (
-            "The file is an HTML page, perhaps a login page or a notebook exported as HTML, not a notebook. Hand in the "
-            ".ipynb file itself."
+            "The file is an HTML page, perhaps a login page or an exported notebook, not a notebook. Hand in the .ipynb "
+            "file itself."
         )
     if start.startswith("<?xml"):
         return "The file is an XML document, not a notebook. Hand in the .ipynb file itself."
@@ -202,7 +202,7 @@ def _piece(number: int, cell: Any) -> Piece | None:
         cell_id=_name(cell.get("id")),
         marks=tuple(sorted((k, v) for k, v in marks.items() if isinstance(v, bool | int | float | str))),
         attachments=_pictures(cell.get("attachments")) if kind != "code" else None,
-        hinted=tagged or "execution" in metadata and bool(metadata["execution"]) and _limits(metadata["execution"]),
+        hinted=tagged or ("execution" in metadata and bool(metadata["execution"]) and _limits(metadata["execution"])),
         cleaned=cleaned,
     )
 

@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
 from ampcourse.grading.document.answers import choose, continued, merged, untouched
+from ampcourse.grading.document.banner import is_banner
 from ampcourse.grading.document.code import has_conflict, imports, only_sets, same_code
 from ampcourse.grading.document.matching import Matching
 from ampcourse.grading.document.notes import Notes, listed
@@ -116,7 +117,7 @@ class _Repair:
 
     def _left_out(self, piece: Piece, before: int | None) -> bool:
         """Whether a cell without a place is a copy of what must not be copied, or sets the parameters."""
-        if not piece.key or piece.key in self.lesson.unreleased:
+        if not piece.key or piece.key in self.lesson.unreleased or is_banner(piece.text):
             return True
         for slot in self.lesson.slots:
             if slot.role in (LOCKED, SETTINGS) and piece.key in slot.keys:
@@ -203,8 +204,8 @@ class _Repair:
         if answers and slot.role == LOCKED:
             names = listed(sorted(f"'{name}'" for name in frozenset().union(*(a.made for a in answers)) & piece.made))
             self.troubles.append(
-                f"Cell {piece.number} of the submission, which must not be changed ({slot.title}), defined {names}; that "
-                "was lost when the lesson's own text was put back."
+                f"Cell {piece.number} of the submission ({slot.title}), which must not be changed, defined {names}; that is "
+                "lost, because the lesson's own text was put back."
             )
 
     def _complete_answer(self, s: int, filled: _Filled) -> None:
@@ -252,18 +253,17 @@ class _Repair:
         own = [(s, piece) for s, pieces in self.own.items() for piece in pieces]
         for s, place in enumerate(filled):
             slot = place.slot
-            if slot.role == ANSWER and place.students and untouched(slot, place.text) and slot.made:
-                if found := next((p for behind, p in own if behind != s and slot.made <= p.made), None):
-                    self.troubles.append(
-                        f"The answer cell {slot.title} is untouched, but cell {found.number} of the submission, in "
-                        "another place, defines what it asks for."
-                    )
+            empty = slot.role == ANSWER and place.students and slot.made and untouched(slot, place.text)
+            if empty and (found := next((p for behind, p in own if behind != s and slot.made <= p.made), None)):
+                self.troubles.append(
+                    f"The answer cell {slot.title} is untouched, but cell {found.number} of the submission, in another "
+                    "place, defines what it asks for."
+                )
             if place.students and has_conflict(place.text):
                 self.troubles.append(f"The cell {slot.title} holds git's marks of a conflict; nobody chose a version.")
         for s in sorted(self.matching.unsure):
-            self.troubles.append(
-                f"It is not sure which cell is the answer {self.lesson.slots[s].title}: there are several that could be."
-            )
+            title = self.lesson.slots[s].title
+            self.troubles.append(f"It is not sure which cell is the answer {title}: there are several that could be.")
         if self.pieces and not any(self.matching.of):
             self.troubles.append("No cell of this notebook belongs to the lesson: perhaps another one was meant.")
         for _, piece in own:
