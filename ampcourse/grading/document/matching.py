@@ -1,9 +1,9 @@
 """Which cell of a submission belongs to which place of the lesson.
 
 Evidence is used from the surest to the weakest, and each step only looks at what is still open: nbgrader's name
-together with what the cell holds; the lesson's own text; what the code defines; the notebook format's id; a similar text
-between two neighbours that are known; the only cell left between two neighbours that are known. What a cell holds counts
-for more than what it is called, so names that were swapped or copied do no harm.
+together with what the cell holds; the lesson's own text; what the code defines; the notebook format's id; a similar
+text between two neighbours that are known; the only cell left between two neighbours that are known. What a cell holds
+counts for more than what it is called, so names that were swapped or copied do no harm.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ _SENTENCES = {
     ),
     "unmarked": (
         "The cell {0} had lost nbgrader's mark; it was recognised by what it holds and where it stands.",
-        "The cells {0} had lost nbgrader's marks, as happens in editors and Colab; they were recognised by what they hold "
-        "and where they stand.",
+        "The cells {0} had lost nbgrader's marks, as happens in editors and Colab; they were recognised by what they "
+        "hold and where they stand.",
     ),
     "cleaned": (
         "Characters that cannot be stored were replaced in {0}.",

@@ -140,8 +140,8 @@ def _why_no_json(text: str, error: json.JSONDecodeError) -> str:
     again = "Save the notebook in Jupyter and hand it in again."
     if start.startswith("<") and ("html" in start or "<head" in start or "<script" in start):
         return (
-            "The file is an HTML page, perhaps a login page or an exported notebook, not a notebook. Hand in the .ipynb "
-            "file itself."
+            "The file is an HTML page, perhaps a login page or an exported notebook, not a notebook. Hand in the "
+            ".ipynb file itself."
         )
     if start.startswith("<?xml"):
         return "The file is an XML document, not a notebook. Hand in the .ipynb file itself."

@@ -204,8 +204,8 @@ class _Repair:
         if answers and slot.role == LOCKED:
             names = listed(sorted(f"'{name}'" for name in frozenset().union(*(a.made for a in answers)) & piece.made))
             self.troubles.append(
-                f"Cell {piece.number} of the submission ({slot.title}), which must not be changed, defined {names}; that is "
-                "lost, because the lesson's own text was put back."
+                f"Cell {piece.number} of the submission ({slot.title}), which must not be changed, defined {names}; "
+                "that is lost, because the lesson's own text was put back."
             )
 
     def _complete_answer(self, s: int, filled: _Filled) -> None:
