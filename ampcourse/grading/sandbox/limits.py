@@ -20,12 +20,16 @@ STACK_MIB = 8
 LOCKED_MIB = 64  # CUDA pins some
 
 
-def rlimits(settings: Settings) -> list[Limit]:
+def rlimits(settings: Settings, processes: bool = True) -> list[Limit]:
     """The limits as (resource, soft, hard), plain numbers that travel as JSON.
 
     Private memory is limited by RLIMIT_DATA, not by the address space, of which TensorFlow maps much more than it
     uses; each thread's stack counts in full, touched or not, so there is room for them. The number of processes is
     counted for each user in each user namespace, and not at all for the machine's user 0.
+
+    Args:
+        settings: what they are made of.
+        processes: False leaves the number of processes alone: outside a namespace it counts all that a person runs.
     """
     data = (settings.memory_mib + STACK_MIB * settings.processes) * MIB
     same = {
@@ -41,6 +45,8 @@ def rlimits(settings: Settings) -> list[Limit]:
         resource.RLIMIT_RTPRIO: 0,
         resource.RLIMIT_SIGPENDING: 4 * settings.processes,
     }
+    if not processes:
+        del same[resource.RLIMIT_NPROC]
     # Past the soft limit the process gets SIGXCPU, which says why; it may ignore that, so the hard one follows soon.
     processor = (resource.RLIMIT_CPU, settings.cpu_seconds, settings.cpu_seconds + 5)
     return [processor, *((kind, value, value) for kind, value in same.items())]

@@ -19,8 +19,9 @@ PR_SET_SECCOMP, MODE_FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
 X86_64, AARCH64 = 0xC000003E, 0xC00000B7
 X32_BIT = 0x40000000  # x86-64's second table of system calls
 NAMESPACES = 0x7E020000  # every CLONE_NEW... flag that clone takes
-UNIX, INET, INET6 = 1, 2, 10
+UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 ANY_PROTOCOL, TCP, UDP = 0, 6, 17
+NETLINK_ROUTE = 0
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # typing into a terminal
 
 # name: (x86-64, aarch64); None where an architecture has no such call.
@@ -174,7 +175,10 @@ def install() -> bool:
 def _conditions() -> list[tuple[tuple[int, int], list[bytes]]]:
     """Calls that are allowed with some arguments: each with the lines that decide, which always end in a return."""
     allow = _line(RETURN, ALLOW)
-    families = [*_load_argument(0), *_among((UNIX, INET, INET6), errno.EAFNOSUPPORT)]
+    # libzmq asks by netlink which network there is, and aborts the process where it may not.
+    asking = [*_load_argument(2), *_among((NETLINK_ROUTE,), errno.EPROTONOSUPPORT), allow]
+    families = [*_load_argument(0), _jump(EQUAL, NETLINK, 0, len(asking)), *asking]
+    families += _among((UNIX, INET, INET6), errno.EAFNOSUPPORT)
     protocols = [*_load_argument(2), *_among((ANY_PROTOCOL, TCP, UDP), errno.EPROTONOSUPPORT)]
     terminal = [_jump(EQUAL, TIOCSTI, 1, 0), _jump(EQUAL, TIOCLINUX, 0, 1), _refuse(errno.EPERM)]
     return [

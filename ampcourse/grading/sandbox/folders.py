@@ -1,0 +1,66 @@
+"""Folders of our own for as long as a grader runs, and the end of those that dead graders left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from pathlib import Path
+
+PREFIX = "ampcourse-grading-"
+_LOCK = "in-use"
+_TOO_YOUNG = 60.0  # seconds: its maker may just be about to lock it
+
+
+class OwnFolder:
+    """A private folder that is removed at the end, ours or the next grader's doing.
+
+    While its maker lives it holds a lock on a file in it; that, unlike a process's number, also tells graders apart
+    that share the folder but not their processes, as containers do.
+    """
+
+    def __init__(self) -> None:
+        sweep()
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+            self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if (self.path / _LOCK).exists():  # another grader may have swept it away before it was locked
+                return
+            os.close(self._lock)
+
+    def close(self) -> None:
+        """Remove it; may be called again."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(lock)
+
+
+def sweep() -> None:
+    """Remove what dead graders of this user have left."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                _remove_if_dead(folder, time.time() - found.st_mtime)
+
+
+def _remove_if_dead(folder: Path, age: float) -> None:
+    try:
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if age > _TOO_YOUNG:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        pass  # its maker lives
+    finally:
+        os.close(lock)
