@@ -111,6 +111,11 @@ def _mini_answers() -> Iterator[None]:
     check.forget()
 
 
+@pytest.fixture(scope="session")
+def make_mini() -> Callable[[Path], Path]:
+    return make_course
+
+
 @pytest.fixture
 def mini(tmp_path: Path, _mini_answers: None) -> Path:
     return make_course(tmp_path / "notebooks")

@@ -18,7 +18,8 @@ from traitlets import Bool, Integer
 from traitlets.config import Configurable
 
 from ampcourse.course import UserError
-from ampcourse.grading.model import FAILED, MISSING, PARTLY, UNREADABLE
+from ampcourse.exercises.model import BrokenExercise
+from ampcourse.grading.model import FAILED, UNREADABLE
 from ampcourse.grading.place import Place
 
 UNSAFE = "AMPCOURSE_UNSAFE_NO_SANDBOX"
@@ -57,6 +58,8 @@ def autograde(converter: Any) -> None:
         problems = _grade(converter)
     except UserError as error:
         problems = [str(error)]
+    except BrokenExercise as error:
+        problems = [f"An exercise of the course is broken, so nothing is graded: {error}"]
     if problems:
         converter.ampcourse_said = problems
         for problem in problems:
@@ -104,16 +107,12 @@ def _lesson(converter: Any, asked: AmpGrade, place: Place, lesson: str, students
 
 
 def _told(log: Any, lesson: str, result: Any) -> str:
-    """Log what came of one submission; its sentence if there is no score."""
+    """Say that a submission was up to date; the sentence that says why there is no score, if there is none."""
     whose = f"{lesson}, {result.student}"
     if result.status in (FAILED, UNREADABLE):
         return f"{whose}: {result.reason}"
     if not result.graded:
-        log.info("Skipping existing assignment: %s: nothing changed since it was graded", whose)
-    elif result.status in (PARTLY, MISSING):
-        log.warning("Autograded %s: %s", whose, result.reason)
-    else:
-        log.info("Autograded %s: %g of %g points", whose, result.score, result.maximum)
+        log.info("Skipping existing assignment: %s: nothing has changed since it was graded", whose)
     return ""
 
 

@@ -91,12 +91,22 @@ def clean_markdown(source: Any, attachments: Any = None) -> str:
     if len(text) > MAX_MARKDOWN:
         return preformatted(text)
     renderer = IPythonRenderer(
-        escape=False, attachments=_pictures(attachments), embed_images=False, exclude_anchor_links=True
+        escape=False, attachments=_Pictures(_pictures(attachments)), embed_images=False, exclude_anchor_links=True
     )
     try:
         return clean_html(MarkdownWithMath(renderer=renderer).render(text))
     except Exception:  # a parser of others, fed by anybody: whatever it stumbles over is still readable as text
         return preformatted(text)
+
+
+class _Pictures(dict[str, dict[str, str]]):
+    """Attachments; for one that is missing, nbconvert would give up the whole cell."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> dict[str, str]:
+        return {"image/png": ""}
 
 
 @pass_context
