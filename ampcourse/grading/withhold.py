@@ -110,6 +110,7 @@ class _Names:
     withheld: frozenset[str]
     missing: set[str] = field(default_factory=set)
     ours: dict[str, str] = field(default_factory=dict)
+    libraries: set[str] = field(default_factory=set)
 
     def runs(self, statement: ast.stmt) -> bool:
         """Whether a statement of a given cell can run; remembers what it binds."""
@@ -120,6 +121,9 @@ class _Names:
         for name in bound:
             self.ours.pop(name, None)
             (self.missing.add if doubtful else self.missing.discard)(name)
+        self.libraries |= {_bound_as(alias) for node in ast.walk(statement) for alias in _aliases(node)}
+        if sick:  # what it would have filled stays empty
+            self.missing |= set(_changed(statement)) - self.libraries
         for name, target in imports.items():
             self.ours[name] = target
             (self.missing.add if target in self.withheld else self.missing.discard)(name)
@@ -153,6 +157,28 @@ class _Names:
             and offered(package, node.attr) in self.withheld
             for node in nodes
         )
+
+
+def _changed(statement: ast.stmt) -> Iterator[str]:
+    """The names whose objects a statement changes: `x[0] = 1`, `x.y = 1`, `x.append(1)`."""
+    for node in ast.walk(statement):
+        place: ast.AST | None = None
+        if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            place = node.value
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            place = node.value.func.value if isinstance(node.value.func, ast.Attribute) else None
+        while isinstance(place, ast.Subscript | ast.Attribute):
+            place = place.value
+        if isinstance(place, ast.Name):
+            yield place.id
+
+
+def _aliases(node: ast.AST) -> list[ast.alias]:
+    return node.names if isinstance(node, ast.Import | ast.ImportFrom) else []
+
+
+def _bound_as(alias: ast.alias) -> str:
+    return (alias.asname or alias.name).partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -191,7 +217,7 @@ def _events(node: ast.AST, later: bool, inner: bool) -> Iterator[_Event]:
     elif isinstance(node, ast.arg):
         yield _Event(node.arg, True, later, inner)
     elif isinstance(node, ast.alias):
-        yield _Event((node.asname or node.name).partition(".")[0], True, later, inner)
+        yield _Event(_bound_as(node), True, later, inner)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         for part in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
             yield from _events(part, later, inner)
