@@ -1,4 +1,4 @@
-"""The preprocessors one by one, and how nbgrader itself reads points from outputs."""
+"""What nbgrader_config.py imports: one function that sets up grading, the release's preprocessors, file names."""
 
 from __future__ import annotations
 
@@ -10,90 +10,52 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output
-from nbgrader.coursedir import CourseDirectory
-from nbgrader.utils import determine_grade
-from traitlets import Any as Any_
-from traitlets.config import LoggingConfigurable
+from nbformat.v4 import new_code_cell
+from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from ampcourse.course import course_root
 from ampcourse.grading import nbgrader_hooks as hooks
-from ampcourse.grading.cells import checked_exercise, raises_not_implemented, tags
+from ampcourse.grading.cells import checked_exercise, graded_parameters, raises_not_implemented, tags
+from ampcourse.grading.doors.autograde import AmpGrade
 
 CHECK = 'check("mini.double", double)'
+OWN_CONFIG = """
+from ampcourse.grading import nbgrader_hooks as hooks
+
+c = get_config()
+c.CourseDirectory.course_id = "own"
+hooks.grade_with_ampcourse(c)
+"""
 
 
-def result(text: Any) -> Any:
-    return new_output("execute_result", data={"text/plain": text}, execution_count=1)
+def loaded(folder: Path) -> Any:
+    return PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
 
 
-def verdict() -> Any:
-    return new_output("display_data", data={"text/plain": "Not right yet: 1 of 2 points", "text/html": "<p>1</p>"})
+def test_two_lines_in_an_instructors_own_configuration_are_enough(tmp_path: Path) -> None:
+    (tmp_path / "nbgrader_config.py").write_text(OWN_CONFIG)
+    own, ours = loaded(tmp_path), loaded(course_root())
+    assert AmpGrade(config=own).enabled
+    assert not AmpGrade(config=Config()).enabled
+    for section in ("AmpGrade", "GenerateFeedback", "HTMLExporter"):
+        assert own[section] == ours[section]
+    assert "Autograde" not in ours
 
 
-def graded_cell(*outputs: Any, source: str = CHECK, points: float = 2) -> Any:
-    about = {"grade": True, "solution": False, "locked": True, "grade_id": "c", "points": points, "schema_version": 3}
-    return new_code_cell(source, outputs=list(outputs), metadata={"nbgrader": about})
-
-
-def after_the_run(cell: Any) -> tuple[float, float]:
-    """The points of a cell once our two preprocessors have seen it."""
-    for step in (hooks.CalmStderr(), hooks.RequireScore()):
-        cell, _ = step.preprocess_cell(cell, {}, 0)
-    return determine_grade(cell)
-
-
-@pytest.mark.parametrize(("text", "score"), [("2.0", 2), ("1.0", 1), ("0.0", 0), ("0.25", 0.25)])
-def test_a_displayed_verdict_and_a_float_give_exactly_that_float(text: str, score: float) -> None:
-    assert after_the_run(graded_cell(verdict(), result(text))) == (score, 2)
-
-
-@pytest.mark.parametrize(
-    "outputs",
-    [
-        [verdict(), result("nan")],
-        [verdict(), result("inf")],
-        [verdict(), result("-1.0")],
-        [verdict(), result("np.float64(2.0)")],
-        [verdict(), result("None")],
-        [verdict(), result("")],
-        [verdict()],
-        [],
-        [result("100.0")],
-        [new_output("execute_result", data={"text/html": "2.0"}, execution_count=1)],
-    ],
-)
-def test_a_check_without_a_fitting_number_is_worth_nothing(outputs: list[Any]) -> None:
-    assert after_the_run(graded_cell(*outputs)) == (0, 2)
-
-
-@pytest.mark.parametrize("outputs", [[verdict(), result("nan")], [result("None")], [result("-1.0")], []])
-def test_nbgrader_alone_would_give_full_points(outputs: list[Any]) -> None:
-    assert determine_grade(graded_cell(*outputs)) == (2, 2)
-
-
-def test_text_on_stderr_costs_nothing_and_stays_readable() -> None:
-    noise = new_output("stream", name="stderr", text="I tensorflow/core: a\nW tensorflow/core: b\n")
-    cell = graded_cell(noise, verdict(), result("2.0"))
-    assert determine_grade(cell) == (0, 2)
-    assert after_the_run(cell) == (2, 2)
-    assert cell.outputs[0].text == "[stderr] I tensorflow/core: a\n[stderr] W tensorflow/core: b\n"
-
-
-def test_an_ordinary_test_cell_is_judged_by_its_error_alone() -> None:
-    failed = new_output("error", ename="AssertionError", evalue="", traceback=[])
-    assert after_the_run(graded_cell(source="assert f(1) == 2")) == (2, 2)
-    assert after_the_run(graded_cell(failed, source="assert f(1) == 2")) == (0, 2)
-    assert after_the_run(graded_cell(failed)) == (0, 2)
-
-
-def test_nobody_is_graded_by_a_broken_exercise() -> None:
-    broken = new_output("error", ename="BrokenExercise", evalue="mini.double: no inputs", traceback=[])
-    with pytest.raises(RuntimeError, match=r"nothing is graded: mini\.double"):
-        after_the_run(graded_cell(broken))
+def test_grading_without_isolation_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AMPCOURSE_UNSAFE_NO_SANDBOX", raising=False)
+    config = Config()
+    hooks.grade_with_ampcourse(config)
+    assert not AmpGrade(config=config).unsafe
+    monkeypatch.setenv("AMPCOURSE_UNSAFE_NO_SANDBOX", "0")
+    assert not AmpGrade(config=config).unsafe
+    monkeypatch.setenv("AMPCOURSE_UNSAFE_NO_SANDBOX", "1")
+    assert AmpGrade(config=config).unsafe
+    monkeypatch.delenv("AMPCOURSE_UNSAFE_NO_SANDBOX")
+    config.AmpGrade.unsafe_no_sandbox = True
+    assert AmpGrade(config=config).unsafe
 
 
 @pytest.mark.parametrize(
@@ -106,51 +68,7 @@ def test_nobody_is_graded_by_a_broken_exercise() -> None:
     ],
 )
 def test_grading_changes_the_profile_alone(source: str, graded: str) -> None:
-    assert hooks.graded_parameters(source) == graded
-
-
-class Converter(LoggingConfigurable):
-    """Stands where nbgrader's converter does: above the exporter, and it knows the course directory."""
-
-    coursedir = Any_()
-
-
-def course_rules(root: Path, notebook: Any) -> Any:
-    converter = Converter(coursedir=CourseDirectory(root=str(root)))
-    rules = hooks.CourseRules(parent=LoggingConfigurable(parent=converter))
-    return rules.preprocess(notebook, {"nbgrader": {"assignment": "07_mini", "notebook": "07_mini"}})[0]
-
-
-def test_a_submissions_tags_hints_and_kernel_are_not_obeyed(mini: Path) -> None:
-    notebook = new_notebook(
-        cells=[
-            new_code_cell("x", metadata={"tags": ["skip-execution"], "execution": {"iopub.status.idle": "x"}}),
-            new_code_cell("profile = 'gpu'", metadata={"tags": ["injected-parameters"]}),
-            new_code_cell("y", metadata={"tags": ["raises-exception"], "nbgrader": {"grade_id": "double"}}),
-        ],
-        metadata={"kernelspec": {"name": "ir", "language": "R", "display_name": "R"}, "colab": {}},
-    )
-    cleaned = course_rules(mini, notebook)
-    assert cleaned.metadata == {"kernelspec": hooks.KERNELSPEC}
-    assert [cell.metadata for cell in cleaned.cells] == [
-        {},
-        {"tags": ["parameters"]},
-        {"nbgrader": {"grade_id": "double"}},
-    ]
-    assert cleaned.cells[1].source == 'profile = "grade"\nseed = 0'
-    nbformat.validate(cleaned)
-
-
-def test_a_missing_parameters_cell_is_put_back_in_its_place(mini: Path) -> None:
-    cleaned = course_rules(mini, new_notebook(cells=[new_code_cell("a"), new_code_cell("b")]))
-    assert [cell.source for cell in cleaned.cells] == ["a", 'profile = "grade"\nseed = 0', "b"]
-    assert course_rules(mini, new_notebook()).cells[0].source == 'profile = "grade"\nseed = 0'
-    nbformat.validate(cleaned)
-
-
-def test_without_source_or_release_the_parameters_stay(mini: Path) -> None:
-    shutil.rmtree(mini / "source")
-    assert [c.source for c in course_rules(mini, new_notebook(cells=[new_code_cell("a")])).cells] == ["a"]
+    assert graded_parameters(source) == graded
 
 
 @pytest.mark.parametrize(
@@ -205,7 +123,7 @@ def test_helper_programs_are_found_beside_this_python(monkeypatch: pytest.Monkey
     ],
 )
 def test_files_downloaded_from_a_platform_name_student_and_lesson(name: str, student: str) -> None:
-    config = PyFileConfigLoader("nbgrader_config.py", path=str(course_root())).load_config()
+    config = loaded(course_root())
     found = re.match(config.FileNameCollectorPlugin.named_regexp, f"/a b/downloaded/01_x/extracted/{name}")
     assert found
     assert found.groupdict() == {"student_id": student, "file_id": "01_fp16_range"}
