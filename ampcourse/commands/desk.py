@@ -65,6 +65,11 @@ def _digest(place: Any, lesson: str) -> Callable[[str], str]:
     return lambda student: digest_now(place, lesson, student, settings)
 
 
+def _counted(things: int | Sequence[Any], name: str = "submission") -> str:
+    number = things if isinstance(things, int) else len(things)
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
 @click.command(short_help="Write the grades as CSV, also for Canvas or Moodle.")
 @click.argument("file", metavar="FILE.csv", type=Place())
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="ampcourse", show_default=True)
@@ -110,7 +115,7 @@ def export(
     for remark in made.remarks:
         tell(remark)
     out = tell if str(file) == "-" else say
-    out(f"{made.students} students in '{file}'; {made.without} of {made.scores} scores are empty.")
+    out(f"{_counted(made.students, 'student')} in '{file}'; {made.without} of {_counted(made.scores, 'score')} empty.")
     return 1 if made.left_out else 0
 
 
@@ -180,12 +185,12 @@ def full_points(lesson: str, question: str, reason: str | None, undo: bool, root
     if not undo:
         changed = desk.apply(place, decision)
         say(f"{decisions.sentence(decision)}")
-        say(f"{len(changed.students)} submissions have more points now; those graded later get them too.")
+        say(f"Applied to {_counted(changed.students)} graded before; those graded later get the points too.")
         return 0
     if decisions.applying(decisions.load(place.root, slug), notebook or asked.notebook, asked.question) is None:
         raise UserError(f"'{asked.question}' of '{slug}' does not count as right for everybody: nothing to take back.")
     changed = desk.undo(place, decision)
-    say(f"'{asked.question}' is judged again; {len(changed.students)} submissions have their former points.")
+    say(f"'{asked.question}' counts as it was judged; {_counted(changed.students)} changed.")
     for student in changed.unknown:
         tell(f"What '{student}' had is not known any more: grade it again with 'ampcourse grade {slug}'.")
     return 1 if changed.unknown else 0

@@ -156,7 +156,10 @@ def _changing(course_root: Path) -> Iterator[list[Decision]]:
 
 def _entry(decision: Decision) -> str:
     names = ("lesson", "notebook", "question", "reason", "date", "user")
-    lines = [f"{name} = {_text(getattr(decision, name))}" for name in names if getattr(decision, name)]
+    always = ("lesson", "question", "reason")
+    lines = [
+        f"{name} = {_text(getattr(decision, name))}" for name in names if name in always or getattr(decision, name)
+    ]
     if decision.before:
         lines += ["[full_points.before]", *(f"{_text(s)} = {float(p)!r}" for s, p in sorted(decision.before.items()))]
     return "\n".join(["", "[[full_points]]", *lines, ""])

@@ -174,7 +174,7 @@ def replayed(
         return []
     from ampcourse.grading.assignment import make_assignment
     from ampcourse.grading.document import read_submission
-    from ampcourse.grading.sandbox.starters import choose_starter
+    from ampcourse.grading.sandbox import choose_starter
     from ampcourse.grading.submission import replay
 
     with private.using(exercises_dir):

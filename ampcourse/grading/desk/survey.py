@@ -120,7 +120,7 @@ def gradebook(place: Place) -> Iterator[Any | None]:
 
 
 def read_book(session: Any, lesson: str) -> Book:
-    """One lesson of nbgrader's gradebook, in three queries however large the class is."""
+    """One lesson of nbgrader's gradebook, in a few queries however large the class is."""
     from nbgrader import api
 
     people = session.query(api.Student.id, api.Student.first_name, api.Student.last_name, api.Student.email)
@@ -129,22 +129,22 @@ def read_book(session: Any, lesson: str) -> Book:
     if assignment is None:
         return book
     book.max_score = float(assignment.max_score)
-    submissions = session.query(api.SubmittedAssignment).filter(api.SubmittedAssignment.assignment_id == assignment.id)
-    for found in submissions:
-        late = found.total_seconds_late or 0.0
-        penalty = float(found.late_submission_penalty or 0.0)
-        book.booked[found.student_id] = Booked(float(found.score), float(found.max_score), penalty, float(late))
+    sent, due = api.SubmittedAssignment, assignment.duedate
+    columns = (sent.student_id, sent.score, sent.max_score, sent.late_submission_penalty, sent.timestamp)
+    for student, score, maximum, penalty, when in session.query(*columns).filter(sent.assignment_id == assignment.id):
+        late = max(0.0, (when - due).total_seconds()) if when and due else 0.0
+        book.booked[student] = Booked(float(score), float(maximum), float(penalty or 0.0), late)
     grades = (
-        session.query(api.SubmittedAssignment.student_id, api.BaseCell.name, api.Grade)
-        .join(api.SubmittedNotebook, api.SubmittedNotebook.assignment_id == api.SubmittedAssignment.id)
+        session.query(sent.student_id, api.BaseCell.name, api.Grade.manual_score, api.Grade.needs_manual_grade)
+        .join(api.SubmittedNotebook, api.SubmittedNotebook.assignment_id == sent.id)
         .join(api.Grade, api.Grade.notebook_id == api.SubmittedNotebook.id)
         .join(api.BaseCell, api.BaseCell.id == api.Grade.cell_id)
-        .filter(api.SubmittedAssignment.assignment_id == assignment.id)
+        .filter(sent.assignment_id == assignment.id)
     )
-    for student, cell, grade in grades:
+    for student, cell, by_hand, waits in grades:
         booked = book.booked[student]
-        booked.by_hand |= grade.manual_score is not None
-        if grade.needs_manual_grade:
+        booked.by_hand |= by_hand is not None
+        if waits:
             booked.waiting.append(cell)
     return book
 

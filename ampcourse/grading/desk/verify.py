@@ -120,7 +120,7 @@ def _locked_versions() -> Check:
 
 
 def _isolation() -> Check:
-    from ampcourse.grading.sandbox.probe import probe
+    from ampcourse.grading.sandbox import probe
 
     layers = probe()
     if layers.complete:
@@ -232,7 +232,7 @@ def _questions(place: Place, name: str, exercises_dir: Path | None, made: list[A
 
 def _trial(place: Place, assignment: Assignment, unsafe: bool) -> Iterator[Check]:
     """Grade the source itself and the released notebook as a student's would be."""
-    from ampcourse.grading.sandbox.starters import choose_starter
+    from ampcourse.grading.sandbox import choose_starter
 
     name = assignment.notebook
     released = place.folder("release", ".", assignment.lesson) / f"{name}.ipynb"
