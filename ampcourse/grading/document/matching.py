@@ -102,7 +102,21 @@ class Matching:
             if self.slots[s].role != ANSWER:
                 exact = [i for i in these if self.pieces[i].key in self.slots[s].keys]
                 these = (exact or these)[:1]
+            elif self._made_elsewhere(s, these, named):
+                continue
             self._take(s, these)
+
+    def _made_elsewhere(self, s: int, called: list[int], named: dict[str, int]) -> bool:
+        """Whether pieces with an answer's name make nothing of it, while another, not needed where it is, does."""
+        wanted = self.slots[s].made
+        if not wanted or any(self.pieces[i].made & wanted for i in called):
+            return False
+        for piece in self.pieces:
+            other = named.get(piece.grade_id)
+            needed = other is not None and self.slots[other].made and self.slots[other].made <= piece.made
+            if wanted <= piece.made and not needed:
+                return True
+        return False
 
     def _by_text(self) -> None:
         slots: dict[str, list[int]] = defaultdict(list)
