@@ -11,12 +11,12 @@ from typing import Any
 from ampcourse.grading.model import Box, GradingError
 from ampcourse.grading.sandbox import limits, seccomp
 from ampcourse.grading.sandbox.command import Bubblewrap
+from ampcourse.grading.sandbox.starters import PROCESSORS
 from ampcourse.grading.sandbox.view import BIND, DEVICE, HOST, LINK, TMPFS, UID, WORK, Part, View, within
 from ampcourse.grading.settings import Settings
+from ampcourse.grading.template.users import Users
 
 INSIDE = Path(__file__).parent / "inside"
-FIRST_USER, USERS = 220_000, 1024
-"""Where the grader is root: unprivileged users of the machine, one for the template, one for each kernel in turn."""
 _SERVER, _STAGE = "/.template", "/.room"
 _NEEDED = ("--perms", "--clearenv", "--cap-drop")
 # numpy's threads would not survive a fork; a kernel sets their number anew. A home of the template's own, in memory.
@@ -77,7 +77,7 @@ def _parents(target: str) -> Iterator[str]:
         yield from ("--perms", "0755", "--dir", str(parent))
 
 
-def plan(box: Box, view: View, settings: Settings) -> dict[str, Any]:
+def plan(box: Box, view: View, settings: Settings, users: Users | None) -> dict[str, Any]:
     """All that the template is told, as plain data."""
     return {
         "preload": list(box.preload),
@@ -85,11 +85,11 @@ def plan(box: Box, view: View, settings: Settings) -> dict[str, Any]:
         "limits": limits.rlimits(settings),
         "seccomp": seccomp.program().hex(),
         "uid": UID,
-        "users": [FIRST_USER, USERS],
+        "users": [users.first, users.count] if users else None,
         "hostname": HOST,
         "environment": view.environment,
         "work": WORK,
-        "processors": max(1, settings.processes // 16),
+        "processors": PROCESSORS,
         "stage": _STAGE,
         "arguments": ["--HistoryManager.hist_file=:memory:"],
     }

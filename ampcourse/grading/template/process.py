@@ -11,12 +11,13 @@ import tempfile
 import threading
 
 from ampcourse.grading.model import Box, GradingError
-from ampcourse.grading.sandbox.command import find
+from ampcourse.grading.sandbox.command import as_root, find
 from ampcourse.grading.sandbox.folders import OwnFolder
 from ampcourse.grading.sandbox.processes import spawn
 from ampcourse.grading.sandbox.view import make_view
 from ampcourse.grading.settings import Settings
 from ampcourse.grading.template.command import arguments, plan
+from ampcourse.grading.template.users import Users
 
 SECONDS_TO_LOAD = 120.0
 
@@ -31,6 +32,7 @@ class TemplateProcess:
     def __init__(self, box: Box, settings: Settings) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._users = Users() if as_root() else None
         self._folder = OwnFolder()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -50,7 +52,7 @@ class TemplateProcess:
         head, told = os.pidfd_open(os.getpid()), os.memfd_create("plan", os.MFD_CLOEXEC)
         try:
             with os.fdopen(os.dup(told), "w") as file:
-                json.dump(plan(box, view, settings), file)
+                json.dump(plan(box, view, settings, self._users), file)
             os.lseek(told, 0, os.SEEK_SET)
             handed = (told, theirs.fileno(), head)
             words = arguments(find(), view, handed)
@@ -108,3 +110,5 @@ class TemplateProcess:
                     self._process.wait()
             self._said.close()
             self._folder.close()
+            if self._users is not None:
+                self._users.close()

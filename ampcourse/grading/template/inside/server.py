@@ -22,24 +22,30 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+sys.path.insert(0, "/run/ampcourse")
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import room
 import system
 
 LOADED_ANYWAY = (
-    "IPython.core.magics",
     "IPython.core.completer",
+    "IPython.core.completerlib",
+    "IPython.core.magics",
+    "IPython.core.oinspect",
     "IPython.core.pylabtools",
     "IPython.core.debugger",
     "IPython.lib.pretty",
+    "IPython.extensions.storemagic",
+    "IPython.utils.wildcard",
     "comm",
-    "ipykernel.datapub",
+    "faulthandler",
     "ipykernel.jsonutil",
     "matplotlib_inline.config",
     "numpy",
     "numpy.random",
     "pdb",
+    "sqlite3",
     "tornado.platform.asyncio",
 )
 """What a kernel loads by itself when it starts or runs its first cells. What is not there, is not loaded.
@@ -96,7 +102,7 @@ def load(names: list[str]) -> None:
     import ipykernel.debugger  # noqa: F401
 
     del sys.modules["debugpy"]
-    import kernel  # noqa: F401
+    import forked  # noqa: F401
 
     for name in LOADED_ANYWAY:
         with contextlib.suppress(ImportError):
@@ -233,10 +239,10 @@ def kernel_process_main(plan: dict[str, Any], request: dict[str, Any], payload: 
             os.dup2(null, standard)
         os.close(null)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        import kernel
+        import forked
 
-        sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(os.path.abspath(__file__))]
-        kernel.run(plan, request["profile"], payload, listening)
+        sys.path[:] = sys.path[2:]  # as without this program
+        forked.run(plan, request["profile"], payload, listening)
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1
