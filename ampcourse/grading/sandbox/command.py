@@ -86,7 +86,9 @@ def arguments(
         words += ["--disable-userns"] if "--disable-userns" in known else []
     words += ["--clearenv"] if "--clearenv" in known else []
     words += ["--seccomp", str(seccomp)] if seccomp is not None else []
-    words += ["--proc", "/proc", "--dev", "/dev", *_parts(view, known), "--remount-ro", "/dev", "--remount-ro", "/"]
+    # Some settings below /proc/sys belong to a namespace, and so to whoever has opened it.
+    words += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev", *_parts(view, known)]
+    words += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*words, "--chdir", "/"], command
 
 
