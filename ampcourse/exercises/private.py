@@ -6,7 +6,8 @@ The folder holds any of these::
     observers/<name>.py       observers of its own, found as `ampcourse.exercises.observers.<name>`
     course_key                one line of text, this class's own; `variation` draws from it
 
-An exercise with the id of a given one takes its place; one with a new id joins its lesson.
+An exercise with the id of a given one takes its place; one with a new id joins its lesson. A module may also hold a
+dict TEXTS, from the id of a cell in the lesson's source notebook to the text that this class reads there instead.
 """
 
 from __future__ import annotations
@@ -110,6 +111,20 @@ def variation(name: str) -> np.random.Generator:
     """
     digest = hashlib.sha256(f"{course_key()}\n{name}".encode()).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
+
+
+def texts(lesson: str) -> dict[str, str]:
+    """What this class reads in a lesson's notebook in place of the given text: cell id to text.
+
+    Raises:
+        PrivateError: if TEXTS is not a dict of texts.
+    """
+    module = sys.modules.get(f"{_PACKAGE}.answers.{lesson}")
+    found = getattr(module, "TEXTS", {})
+    if not isinstance(found, dict) or not all(isinstance(t, str) for pair in found.items() for t in pair):
+        where = getattr(module, "__file__", lesson)
+        raise PrivateError(f"'{where}': TEXTS is no dict from a cell's id to its text.")
+    return dict(found)
 
 
 def observer_files(directory: Path | str | None) -> dict[str, bytes]:
