@@ -25,9 +25,9 @@ def _settings() -> list[str]:
     found = []
     if _sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
         found.append(
-            "AppArmor keeps ordinary users from opening user namespaces (Ubuntu 24.04 and newer): the administrator can "
-            "let bubblewrap do it with the profile bwrap-userns-restrict of the package apparmor-profiles, or everybody "
-            "with `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`."
+            "AppArmor keeps ordinary users from opening user namespaces (Ubuntu 24.04 and newer): the administrator "
+            "can let bubblewrap do it with the profile bwrap-userns-restrict of the package apparmor-profiles, or all "
+            "programs with `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`."
         )
     if _sysctl("kernel/unprivileged_userns_clone") == "0":
         found.append(

@@ -10,8 +10,23 @@ import sys
 from typing import Any
 
 import zmq
+
+if "debugpy" not in sys.modules:  # ipykernel then has no debugger, which takes longer to load than all the rest
+    sys.modules["debugpy"] = None  # type: ignore[assignment]
+    import ipykernel.debugger  # noqa: F401
+
+    del sys.modules["debugpy"]
+
 from ipykernel.heartbeat import Heartbeat
+from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
+
+
+class Kernel(IPythonKernel):
+    """As ipykernel's, without the debugger."""
+
+    async def poll_stopped_queue(self) -> None:
+        """Nothing stops."""
 
 
 def handed_in(sockets: dict[int, int]) -> type[IPKernelApp]:
@@ -44,7 +59,9 @@ def main() -> None:
     connection_file, sockets, *rest = sys.argv[1:]
     application = handed_in({int(port): number for port, number in json.loads(sockets).items()})
     sys.argv = sys.argv[:1]
-    application.launch_instance(["-f", connection_file, "--HistoryManager.hist_file=:memory:", *rest])
+    application.launch_instance(
+        kernel_class=Kernel, argv=["-f", connection_file, "--HistoryManager.hist_file=:memory:", *rest]
+    )
 
 
 if __name__ == "__main__":
