@@ -148,7 +148,7 @@ def alike(exercise: Exercise, got: Facts | Fault, fact: Facts | Fault) -> bool:
     """Whether an answer and a mistake look the same: equal facts, or the same kind of error."""
     if isinstance(got, Fault) or isinstance(fact, Fault):
         both = isinstance(got, Fault) and isinstance(fact, Fault)
-        return both and (got.kind, got.type) == (fact.kind, fact.type) and got.kind != "untouched"
+        return both and (got.kind, got.type) == (fact.kind, fact.type) and got.kind not in ("untouched", "missing")
     return got.keys() == fact.keys() and all(_alike(exercise, got[name], fact[name]) for name in fact)
 
 

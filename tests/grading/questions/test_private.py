@@ -1,4 +1,4 @@
-"""A private folder of exercises: merged by id, varied by the course key, and one sentence for whatever is wrong in it."""
+"""A private folder of exercises: merged by id, varied by a key, and one sentence for whatever is wrong."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ from ampcourse.exercises.model import Exercise, Mistake
 from ampcourse.exercises.observers.{observer} import look
 {extra}
 halve = Exercise(
-    id="{id}", inputs=lambda rng: {{"numbers": (rng.normal(size=4),)}}, right=lambda x: x / 2, points={{"numbers": {points}}},
-    observer=look, mistakes=(Mistake(lambda x: x, "Halve it."),),
+    id="{id}",
+    inputs=lambda rng: {{"numbers": (rng.normal(size=4),)}},
+    right=lambda x: x / 2,
+    points={{"numbers": {points}}},
+    observer=look,
+    mistakes=(Mistake(lambda x: x, "Halve it."),),
 )
 EXERCISES = (halve,)
 """
