@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -145,10 +146,8 @@ def _check(root: Path, lesson: str, notebook: NotebookNode) -> None:
     Raises:
         UserError: at the first thing that does not.
     """
-    listed = None
-    if (root / "course.toml").is_file():
-        listed = next((one for one in load_course(root).lessons if one.slug == lesson), None)
-    if listed is not None:
+    lessons = load_course(root).lessons if _lists_lessons(root / "course.toml") else ()
+    if (listed := next((one for one in lessons if one.slug == lesson), None)) is not None:
         check_source(listed, notebook)
         return
     seen: set[str] = set()
@@ -166,6 +165,16 @@ def _check(root: Path, lesson: str, notebook: NotebookNode) -> None:
                     f"'{lesson}', cell '{name}' gives {points} points, but '{asked}' is worth {worth:g}: "
                     "make both agree."
                 )
+
+
+def _lists_lessons(path: Path) -> bool:
+    """Whether this is a course of this package; a plain directory of nbgrader may have limits in course.toml too."""
+    try:
+        return "lesson" in tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True  # reading it as a course says what is wrong
 
 
 def _asked(
