@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 BEGIN, END = "BEGIN SOLUTION", "END SOLUTION"
 HIDDEN = "BEGIN HIDDEN TESTS"
 PARAMETERS, INTERPRETATION = "parameters", "interpretation"
+
+_PROFILE_LINE = re.compile(r"^profile\s*=.*$", re.MULTILINE)
 
 
 def about(cell: Any) -> dict[str, Any]:
@@ -43,3 +46,9 @@ def raises_not_implemented(source: str) -> bool:
         return False
     raised = [node.exc.func if isinstance(node.exc, ast.Call) else node.exc for node in raises]
     return any(isinstance(name, ast.Name) and name.id == "NotImplementedError" for name in raised)
+
+
+def graded_parameters(source: str) -> str:
+    """The text of a parameters cell with the profile set to "grade"; everything else stays."""
+    line = 'profile = "grade"'
+    return _PROFILE_LINE.sub(line, source) if _PROFILE_LINE.search(source) else f"{source}\n{line}".lstrip("\n")
