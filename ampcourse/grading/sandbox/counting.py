@@ -11,17 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-HELD = ("RssAnon:", "RssShmem:", "VmPTE:", "VmSwap:")
+HELD = ("RssAnon:", "RssShmem:", "VmSwap:")
 """Memory that is a process's own doing; pages of shared libraries are left out."""
+TABLES = ("VmPTE:",)
+"""What the kernel needs to describe it; not small where much is mapped and little touched."""
 OWN = ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
 """The same with each shared page divided among those who share it; dear to ask for."""
 
 
 @dataclass(frozen=True)
 class Used:
-    """A sandbox at one moment: memory in bytes, threads of all processes together, processes."""
+    """A sandbox at one moment: memory and its tables in bytes, threads of all processes together, processes."""
 
     memory: int = 0
+    tables: int = 0
     threads: int = 0
     processes: int = 0
 
@@ -170,12 +173,13 @@ def _stat(pid: int) -> list[str]:
 
 
 def _sum(statuses: Iterator[str]) -> Used:
-    memory = threads = processes = 0
+    memory = tables = threads = processes = 0
     for text in statuses:
         processes += 1
         memory += _kib(text, HELD) * 1024
+        tables += _kib(text, TABLES) * 1024
         threads += _kib(text, ("Threads:",))
-    return Used(memory, threads, processes)
+    return Used(memory, tables, threads, processes)
 
 
 def _kib(text: str, names: tuple[str, ...]) -> int:

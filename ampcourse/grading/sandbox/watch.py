@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ampcourse.grading.sandbox.counting import Folders, Namespace, Tree
+from ampcourse.grading.sandbox.counting import Folders, Namespace, Tree, Used
 from ampcourse.grading.sandbox.limits import MIB
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Watched:
             self._folders = Folders(self.pid, self._paths)
         used, most = self._counted.used(), settings.memory_mib * MIB
         size, files = self._folders.fullest() if self._folders else (0, 0)
-        if used.memory > most and self._own(used.processes, used.memory) > most:
+        if used.memory + used.tables > most and self._own(used) + used.tables > most:
             return f"it used more than {amount(settings.memory_mib)} of memory", False
         if max(used.threads, used.processes) > settings.processes + SPARE_PROCESSES:
             return f"it started more than {settings.processes} processes", False
@@ -105,10 +105,10 @@ class Watched:
             return f"it ran for more than {settings.submission_seconds:g} s", False
         return "", used.memory > most / 2
 
-    def _own(self, processes: int, memory: int) -> int:
-        """What they use when pages that several share are not counted for each."""
-        own = self._counted.own_memory() if processes > 1 and self._counted else None
-        return memory if own is None else own
+    def _own(self, used: Used) -> int:
+        """Their memory when pages that several share are not counted for each."""
+        own = self._counted.own_memory() if used.processes > 1 and self._counted else None
+        return used.memory if own is None else min(own, used.memory)
 
 
 def watch(

@@ -45,6 +45,10 @@ def handed_in(sockets: dict[int, int]) -> type[IPKernelApp]:
         def _try_bind_socket(self, s: Any, port: int) -> int:
             return listen(self.ip, s, port)
 
+        def init_path(self) -> None:
+            """Modules beside the notebook can be imported, but do not take the place of others: behind all the rest."""
+            sys.path.append("")
+
         def init_control(self, context: Any) -> None:
             super().init_control(context)
             # ipykernel dials its own shell for the debugger; there is no path to it here, and it would try for ever.
