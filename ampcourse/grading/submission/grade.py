@@ -50,7 +50,7 @@ def grade_submission(
         return Graded(UNREADABLE, str(error), repairs=submission.remarks)
     repairs = (*submission.remarks, *repaired.repairs)
     try:
-        ran = run_notebook(repaired.notebook, assignment, starter, files=submission.files, examples=examples)
+        ran = run_notebook(repaired, assignment, starter, files=submission.files, examples=examples)
     except GradingError as error:
         return Graded(FAILED, str(error), repairs=repairs, seconds=time.monotonic() - began)
     partly = "; ".join(reason for reason in (*repaired.troubles, ran.partly) if reason)

@@ -16,8 +16,9 @@ from ampcourse.exercises.example import explained
 from ampcourse.exercises.model import BrokenExercise, Exercise, Verdict
 from ampcourse.exercises.shrink import Failure
 from ampcourse.grading.cells import about, checked_exercise
+from ampcourse.grading.document import Repaired, Unreadable, repair
 from ampcourse.grading.model import Asked, Assignment, GradingError, QuestionResult, Starter, Submission
-from ampcourse.grading.submission.grade import Unreadable, instructors, repair
+from ampcourse.grading.submission.grade import instructors
 from ampcourse.grading.submission.judged import NO_CELL, NOT_ATTEMPTED
 from ampcourse.grading.submission.observed import Observed, ask, observe
 from ampcourse.grading.submission.run import Run
@@ -93,7 +94,7 @@ def replay(submission: Submission, assignment: Assignment, starter: Starter, exe
         raise GradingError(str(error)) from None
     runner = Runner(starter, {**submission.files, **assignment.files}, assignment.settings)
     try:
-        return _Replay(repaired.notebook, assignment, runner, exercise).explained()
+        return _Replay(repaired, assignment, runner, exercise).explained()
     finally:
         runner.close()
 
@@ -101,8 +102,8 @@ def replay(submission: Submission, assignment: Assignment, starter: Starter, exe
 class _Replay(Run):
     """A pass that ends at one question; other questions are not asked."""
 
-    def __init__(self, notebook: NotebookNode, assignment: Assignment, runner: Runner, exercise: str) -> None:
-        super().__init__(notebook, assignment, runner, examples=True)
+    def __init__(self, repaired: Repaired, assignment: Assignment, runner: Runner, exercise: str) -> None:
+        super().__init__(repaired, assignment, runner, examples=True)
         self.exercise = exercise
         self.verdict: Verdict | None = None
         self.shown: tuple[Shown, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from nbformat import NotebookNode
 
 from ampcourse.grading import withhold
 from ampcourse.grading.cells import PARAMETERS, about, checked_exercise, graded_parameters, tags
+from ampcourse.grading.document import Repaired
 from ampcourse.grading.model import Asked, Assignment, QuestionResult, Starter
 from ampcourse.grading.submission import judged as j
 from ampcourse.grading.submission import outputs as out
@@ -48,7 +50,7 @@ class Ran:
 
 
 def run_notebook(
-    notebook: NotebookNode,
+    repaired: Repaired,
     assignment: Assignment,
     starter: Starter,
     *,
@@ -58,7 +60,7 @@ def run_notebook(
     """Run a notebook that has the source's structure, and judge it.
 
     Args:
-        notebook: the repaired submission; its outputs are set.
+        repaired: the submission; the outputs of its notebook are set.
         assignment: what is asked.
         starter: starts the kernels.
         files: the submission's other files; the assignment's own win.
@@ -70,7 +72,7 @@ def run_notebook(
     """
     runner = Runner(starter, {**(files or {}), **assignment.files}, assignment.settings)
     try:
-        return Run(notebook, assignment, runner, examples).all()
+        return Run(repaired, assignment, runner, examples).all()
     finally:
         runner.close()
 
@@ -78,12 +80,13 @@ def run_notebook(
 class Run:
     """One pass through the cells."""
 
-    def __init__(self, notebook: NotebookNode, assignment: Assignment, runner: Runner, examples: bool) -> None:
-        self.notebook, self.assignment, self.runner, self.examples = notebook, assignment, runner, examples
+    def __init__(self, repaired: Repaired, assignment: Assignment, runner: Runner, examples: bool) -> None:
+        self.notebook, self.assignment, self.runner, self.examples = repaired.notebook, assignment, runner, examples
+        self.missing = frozenset(repaired.missing)
         self.settings = assignment.settings
-        self.source = nbformat.reads(assignment.source.decode("utf-8"), as_version=4)
-        self.given = {about(cell)["grade_id"]: cell for cell in self.source.cells if about(cell).get("grade_id")}
-        self.instead = withhold.runs_instead(self.source, assignment.box.withheld)
+        source, self.instead = _prepared(assignment.source, assignment.box.withheld)
+        given = [source.cells[at] if at is not None else None for at in repaired.origins]
+        self.given = dict(zip(map(id, self.notebook.cells), given, strict=True))
         self.room = out.Room(self.settings)
         self.number = 0
         self.early = True
@@ -97,8 +100,6 @@ class Run:
         """Every cell, in order."""
         for place, cell in enumerate(self.notebook.cells):
             self.cell(cell, f"cell {place + 1}{_named(cell)}")
-        for cell in self.notebook.cells:
-            cell.metadata.pop("ampcourse", None)
         inside = sum(q.kind == "test" for q in self.questions)
         notes = [f"{inside} test {_cells(inside)} graded inside the student's process."] if inside else []
         noted = [f"{q.grade_id}: {q.outcome}" for q in self.questions if q.outcome in _NOTED]
@@ -115,7 +116,6 @@ class Run:
     def cell(self, cell: NotebookNode, name: str) -> None:
         """One cell, by its kind."""
         graded, solution = bool(about(cell).get("grade")), bool(about(cell).get("solution"))
-        missing = bool(cell.metadata.get("ampcourse", {}).get("missing"))
         if solution:
             self.early, self.answer = False, cell
         if cell.cell_type == "code":
@@ -130,20 +130,24 @@ class Run:
         elif not solution and not about(cell).get("task"):
             return
         if (graded and (solution or cell.cell_type != "code")) or about(cell).get("task"):
-            self.questions.append(read_written(cell, self.given.get(about(cell)["grade_id"]), missing))
+            missing = about(cell)["grade_id"] in self.missing
+            self.questions.append(read_written(cell, self.given[id(cell)], missing))
 
     # ------------------------------------------------------------------ kinds of cells
 
     def ordinary(self, cell: NotebookNode, name: str) -> None:
         """A cell whose outputs are only shown."""
-        code = self._code(cell)
+        if PARAMETERS in tags(cell) and not about(cell).get("grade_id"):
+            cell.source = graded_parameters(cell.source)
+        texts = [text for text in self._texts(cell) if text.strip()]
         if not cell.source.strip():
             return
-        if code.strip():
-            outputs = self._outputs(cell)
-            reply = self.runner.run(Step(name, code, self._seconds()), outputs.take)
-            cell.outputs = [*outputs.stored(), *self._ending(cell, reply)]
-        if code != cell.source:
+        outputs, endings = self._outputs(cell), []
+        for text in texts:
+            reply = self.runner.run(Step(name, text, self._seconds()), outputs.take)
+            endings += self._ending(cell, reply)
+        cell.outputs = [*outputs.stored(), *endings]
+        if texts != [cell.source]:
             cell.outputs.append(out.stream(LEFT_OUT))
 
     def test(self, cell: NotebookNode, name: str) -> None:
@@ -198,13 +202,16 @@ class Run:
         exercise = checked_exercise(cell.source)
         return self.assignment.asked.get(exercise) if exercise else None
 
-    def _code(self, cell: NotebookNode) -> str:
-        if about(cell).get("solution"):
-            return cell.source
-        if PARAMETERS in tags(cell) and not about(cell).get("grade_id"):
-            cell.source = graded_parameters(cell.source)
-            return cell.source
-        return self.instead.get(cell.source.strip(), cell.source)
+    def _texts(self, cell: NotebookNode) -> list[str]:
+        """What is run for a cell: its text, or, where that needs something withheld, what the source allows.
+
+        A given cell that the student has changed runs after that: it may define what their answers need.
+        """
+        given = self.given[id(cell)]
+        if given is None or about(cell).get("solution") or given.source.strip() not in self.instead:
+            return [cell.source]
+        allowed = self.instead[given.source.strip()]
+        return [allowed] if cell.source.strip() == given.source.strip() else [allowed, cell.source]
 
     def _seconds(self) -> float:
         return max(self.settings.cell_seconds, self.settings.start_seconds if self.early else 0)
@@ -249,10 +256,17 @@ class Run:
         return (found[0], f"The name `{seen.missing}` is not defined. {found[1]}") if found else None
 
     def _missing(self) -> bool:
-        return self.answer is not None and bool(self.answer.metadata.get("ampcourse", {}).get("missing"))
+        return self.answer is not None and about(self.answer)["grade_id"] in self.missing
 
     def _why_over(self) -> str:
         return j.TIMED_OUT if "longer than" in self.runner.over else j.DIED
+
+
+@functools.lru_cache(maxsize=8)
+def _prepared(source: bytes, withheld: tuple[str, ...]) -> tuple[NotebookNode, dict[str, str]]:
+    """The instructor's notebook, and what is run in the place of some of its cells; neither is changed."""
+    notebook = nbformat.reads(source.decode("utf-8"), as_version=4)
+    return notebook, withhold.runs_instead(notebook, withheld)
 
 
 def bound(source: str) -> set[str]:
