@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from ampcourse.grading.model import GradingError
-from ampcourse.grading.sandbox.users import _mapped as mapped
+from ampcourse.grading.sandbox.users import mapped
 
 FIRST, COUNT, BLOCKS = 2_000_010_000, 1_000, 100
 """Above those that fresh sandboxes take."""
