@@ -13,7 +13,9 @@ import click
 import ampcourse
 from ampcourse import faults
 from ampcourse.commands.bench import bench
-from ampcourse.commands.desk import course, export, full_points, status, verify
+from ampcourse.commands.desk import course, explain, export, full_points, status, verify
+from ampcourse.commands.feedback import feedback
+from ampcourse.commands.grade import grade
 from ampcourse.commands.options import LessonName, Place, Seconds, Whole, nearest
 from ampcourse.commands.train import train
 
@@ -276,7 +278,7 @@ def completion(shell: str | None) -> int:
     return 0
 
 
-for command in (train, bench, course, verify, status, export, full_points):
+for command in (train, bench, course, verify, grade, status, explain, full_points, feedback, export):
     main.add_command(command)
 
 if __name__ == "__main__":

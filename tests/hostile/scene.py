@@ -168,13 +168,15 @@ def told(graded: Graded) -> str:
 
 def make(folder: Path) -> Path:
     """The course directory, with another student's work, a gradebook and a release."""
+    from ampcourse.exercises import private
     from ampcourse.grading.release import release
 
     (folder / "source" / SLUG).mkdir(parents=True)
     (folder / "course.toml").write_text(COURSE_TOML, "utf-8")
     shutil.copy(course_root() / "nbgrader_config.py", folder)
     nbformat.write(source(), folder / "source" / SLUG / f"{SLUG}.ipynb")
-    release(course_root=folder)
+    with private.using(HERE / "exercises"):
+        release(course_root=folder)
     other = folder / "submitted" / "other" / SLUG
     other.mkdir(parents=True)
     (other / f"{SLUG}.ipynb").write_text('{"cells": [], "canary": "canary-of-another-student"}', "utf-8")

@@ -28,6 +28,7 @@ def scores(graded: Graded) -> dict[str, float | None]:
 
 def expect(graded: Graded, wanted: dict[str, float]) -> None:
     got = scores(graded)
+    assert got, (graded.status, graded.reason, graded.log[-8:])
     assert {name: got[name] for name in wanted} == wanted, (got, graded.reason, graded.log[-5:])
 
 
