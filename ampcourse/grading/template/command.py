@@ -81,6 +81,7 @@ def plan(box: Box, view: View, settings: Settings, users: Users | None) -> dict[
     """All that the template is told, as plain data."""
     return {
         "preload": list(box.preload),
+        "course": _course(box),
         "mounts": list(_mounts(view)),
         "limits": limits.rlimits(settings),
         "seccomp": seccomp.program().hex(),
@@ -93,6 +94,14 @@ def plan(box: Box, view: View, settings: Settings, users: Users | None) -> dict[
         "stage": _STAGE,
         "arguments": ["--HistoryManager.hist_file=:memory:"],
     }
+
+
+def _course(box: Box) -> list[str]:
+    """Modules of the box to load too, where that can: all, if what they may need is loaded anyway."""
+    if "tensorflow" not in box.preload:
+        return ["ampcourse.exercises.observe"] if "exercises/observe.py" in box.package else []
+    names = (PurePosixPath("ampcourse", path) for path in box.package if path.endswith(".py"))
+    return [".".join(name.parts).removesuffix(".py").removesuffix(".__init__") for name in names]
 
 
 def _mounts(view: View) -> Iterator[list[str]]:

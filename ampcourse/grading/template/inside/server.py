@@ -62,7 +62,7 @@ def main() -> None:
         take_users(*plan["users"])
     requests = socket.socket(fileno=control)
     try:
-        load(plan["preload"])
+        load(plan["preload"], plan["course"])
         alone()
         requests.send(b"ready")
     except BaseException as error:  # whatever it was, the trusted side must hear of it
@@ -96,8 +96,13 @@ def take_users(first: int, count: int) -> None:
     system.dumpable(True)  # else /proc/self belongs to the machine's root
 
 
-def load(names: list[str]) -> None:
-    """Import, without starting anything that a fork would lose."""
+def load(names: list[str], course: list[str]) -> None:
+    """Import, without starting anything that a fork would lose.
+
+    Args:
+        names: what must be there.
+        course: what may refuse, because it is withheld.
+    """
     sys.modules["debugpy"] = None  # type: ignore[assignment] # ipykernel then has no debugger, which takes long to load
     import ipykernel.debugger  # noqa: F401
 
@@ -109,6 +114,9 @@ def load(names: list[str]) -> None:
             importlib.import_module(name)
     for name in names:
         importlib.import_module(name)
+    for name in course:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()  # the collector need not touch, and so copy, these pages in every fork
 
