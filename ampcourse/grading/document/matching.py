@@ -232,9 +232,10 @@ class Matching:
                 kind = self.slots[s].kind
                 rivals = [other for other in slots if self.slots[other].kind == kind]
                 free = [i for i in pieces if self.home[i] is None and self._could_be(s, i)]
-                if len(rivals) == 1 and len(free) == 1:
+                text = self.slots[s].written and kind == "markdown"  # a person reads it: all of it, to be sure
+                if len(rivals) == 1 and (len({self.pieces[i].key for i in free}) == 1 or (text and free)):
                     self._take(s, free)
-                elif free and kind == "code":
+                elif free:
                     self.unsure.add(s)
 
     def _could_be(self, s: int, i: int) -> bool:

@@ -156,7 +156,7 @@ class _Repair:
         if piece.key in slot.keys:
             return _Filled(slot, slot.text)
         if slot.role != GIVEN:
-            self._note_restored(slot, piece)
+            self.notes.add("restored", slot.title)
             return _Filled(slot, slot.text)
         if slot.kind == "code" and same_code(slot.released, piece.text):
             return _Filled(slot, piece.text, True)
@@ -178,6 +178,8 @@ class _Repair:
     def _put_back(self, slot: Slot) -> _Filled:
         if slot.role == ANSWER:
             self.missing.append(slot.grade_id)
+        elif slot.grade_id and any(piece.grade_id == slot.grade_id for own in self.own.values() for piece in own):
+            self.notes.add("restored", slot.title)  # it holds an answer now, and stays as a cell of the student's own
         elif slot.role != GIVEN or slot.kind == "code":
             self.notes.add("missing", slot.title)
         else:
@@ -197,16 +199,6 @@ class _Repair:
             self.notes.add("cleaned", slot.title)
         if any(piece.kind != slot.kind for piece in pieces):
             self.notes.add("kind", slot.title)
-
-    def _note_restored(self, slot: Slot, piece: Piece) -> None:
-        self.notes.add("restored", slot.title)
-        answers = [other for other in self.lesson.slots if other.role == ANSWER and other.made & piece.made]
-        if answers and slot.role == LOCKED:
-            names = listed(sorted(f"'{name}'" for name in frozenset().union(*(a.made for a in answers)) & piece.made))
-            self.troubles.append(
-                f"Cell {piece.number} of the submission ({slot.title}), which must not be changed, defined {names}; "
-                "that is lost, because the lesson's own text was put back."
-            )
 
     def _complete_answer(self, s: int, filled: _Filled) -> None:
         """Join what was split off an answer, or stands below an untouched one."""
@@ -264,11 +256,23 @@ class _Repair:
         for s in sorted(self.matching.unsure):
             title = self.lesson.slots[s].title
             self.troubles.append(f"It is not sure which cell is the answer {title}: there are several that could be.")
-        if self.pieces and not any(self.matching.of):
-            self.troubles.append("No cell of this notebook belongs to the lesson: perhaps another one was meant.")
+        if self.pieces and not self._same_lesson(filled):
+            self.troubles.append("Hardly any cell of this notebook belongs to the lesson: perhaps another was meant.")
         for _, piece in own:
             if piece.cleaned:
                 self.notes.add("cleaned", f"cell {piece.number}")
+
+    def _same_lesson(self, filled: list[_Filled]) -> bool:
+        """Whether there is an answer to this lesson, or at least some of its text."""
+        exact = 0
+        for place, pieces in zip(filled, self.matching.of, strict=True):
+            slot = place.slot
+            exact += any(self.pieces[i].key in slot.keys for i in pieces)
+            named = any(self.pieces[i].grade_id == slot.grade_id for i in pieces)
+            answered = slot.role == ANSWER and place.students and not untouched(slot, place.text)
+            if answered and (named or (slot.made and slot.made <= _as_piece(place).made)):
+                return True
+        return exact * 4 >= len(filled)
 
     def _assembled(self, filled: list[_Filled]) -> tuple[NotebookNode, tuple[int | None, ...], frozenset[int]]:
         cells: list[NotebookNode] = []

@@ -1,4 +1,4 @@
-"""A right submission keeps all of its right answers, whatever editors, Colab, file systems and students do to the file."""
+"""A right submission keeps its right answers, whatever editors, Colab, file systems and students do to the file."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ def _no_metadata(cell: dict[str, Any]) -> None:
 
 
 def _nothing_at_all(cell: dict[str, Any]) -> None:
-    for name in set(cell) - {"cell_type", "source"}:
+    for name in set(cell) - {"cell_type", "source", "metadata"}:
         del cell[name]
+    cell["metadata"] = {}
 
 
 def _colab(cell: dict[str, Any]) -> None:
     cell["metadata"] = {"id": f"{random.Random(cell['source']).randrange(2**40):x}", "colab": {"base_uri": "https://x"}}
     cell["outputs"] = [{"output_type": "display_data", "data": {"text/html": "<script>1</script>"}, "metadata": {}}]
-    cell.pop("id")
+    cell.pop("id", None)
 
 
 def _hundred_points(cell: dict[str, Any]) -> None:
@@ -193,7 +194,7 @@ MANGLED: dict[str, Mangle] = {
     "trailing space": _each(_trailing_space),
     "outputs": _each(_wild_outputs),
     "same id": _each(_same_id),
-    "no id": _each(lambda cell: cell.pop("id")),
+    "no id": _each(lambda cell: cell.pop("id", None)),
     "locked to markdown": _each(_locked_to_markdown),
     "minor 0": _version(nbformat_minor=0),
     "minor 4": _version(nbformat_minor=4),
@@ -218,7 +219,7 @@ MANGLED: dict[str, Mangle] = {
     "locked cells deleted": _no_locked,
     "given cells deleted": _no_given,
     "names swapped": _swapped_names,
-    "names swapped, no id": lambda data: _each(lambda cell: cell.pop("id"))(_swapped_names(data)),
+    "names swapped, no id": lambda data: _each(lambda cell: cell.pop("id", None))(_swapped_names(data)),
     "other kernel": _other_kernel,
     "metadata null": _metadata_is_nothing,
     "cells upside down": lambda data: data | {"cells": data["cells"][::-1]},
