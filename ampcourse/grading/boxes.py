@@ -19,7 +19,7 @@ from ampcourse.exercises.model import Exercise
 from ampcourse.grading.cells import about, checked_exercise
 from ampcourse.grading.model import Box, GradingError
 from ampcourse.grading.modules import ROOT, below, folder, imported, modules, offered, parents
-from ampcourse.grading.withhold import OBSERVING, answering, code_cells, never, parsed
+from ampcourse.grading.withhold import OBSERVING, SWITCHED_OFF, answering, code_cells, never, parsed
 
 _PLACEHOLDERS = Path(__file__).with_name("placeholders")
 _HEAVY = {
@@ -112,7 +112,7 @@ def _given_imports(notebook: NotebookNode) -> set[str]:
     for node in (node for tree in trees for node in ast.walk(tree)):
         for name, target in imported(node, "__main__", False, known):
             module, _, attribute = target.partition(":")
-            if module in known:
+            if module in known and not (module == ROOT and attribute in SWITCHED_OFF):
                 bound[name] = offered(module, attribute) if attribute else module
                 found |= {module, bound[name]}
     for node in (node for tree in trees for node in ast.walk(tree)):
@@ -166,7 +166,7 @@ def _filled(name: str, **values: str) -> bytes:
 
 def _fixed(there: Collection[str]) -> dict[str, bytes]:
     """The root, which offers only what is there, and what stands for checks and for things withheld."""
-    own = {"check": f"{ROOT}.switched_off:check", "hint": f"{ROOT}.switched_off:hint"}
+    own = {name: f"{ROOT}.switched_off:{name}" for name in SWITCHED_OFF}
     table = {k: v for k, v in modules()[ROOT].offers.items() if v.partition(":")[0] in there} | own
     listed = "{" + ", ".join(f"{k!r}: {v!r}" for k, v in sorted(table.items())) + "}"
     return {

@@ -111,10 +111,11 @@ def _read(name: str, path: Path, names: frozenset[str]) -> Module:
     package = path.name == "__init__.py"
     table = _table(name, tree, names) if package else {}
     needs, offers = set() if table else set(_built(tree, names)), dict(table)
+    at_once = {id(node) for node in _outside_functions(tree)}
     for node in _that_run(tree):
         for bound, target in imported(node, name, package, names):
             needs.add(target.partition(":")[0])
-            if node in tree.body:
+            if id(node) in at_once:
                 offers[bound] = target
     lazy = {target.partition(":")[0] for target in table.values()} - {name}
     relative = path.relative_to(_FOLDER).as_posix()
@@ -127,6 +128,13 @@ def _that_run(node: ast.AST) -> Iterator[ast.AST]:
     typing = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     for child in node.orelse if typing else ast.iter_child_nodes(node):
         yield from _that_run(child)
+
+
+def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        for child in ast.iter_child_nodes(node):
+            yield from _outside_functions(child)
 
 
 def imported(node: ast.AST, module: str, package: bool, names: frozenset[str]) -> Iterator[tuple[str, str]]:

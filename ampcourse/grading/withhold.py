@@ -25,6 +25,8 @@ OBSERVING = (
     "ampcourse.reproduce.record",
 )
 """What is always there: the half that observes, and what every lesson calls."""
+SWITCHED_OFF = ("check", "hint")
+"""Names of the package itself that are there all the same, and say that they do nothing."""
 _NEVER = ("ampcourse.grading", "ampcourse.learner", "ampcourse.commands", "ampcourse.cli")
 
 
@@ -88,9 +90,9 @@ def runs_instead(source: Any, withheld: Collection[str]) -> dict[str, str]:
     Returns:
         The cell's text without white space around it, and the text that is run in its place; empty if nothing is.
     """
-    names, changed = _Names(frozenset(withheld)), {}
     if not withheld:
         return {}
+    names, runs = _Names(frozenset(withheld)), {}
     for cell, given in code_cells(source):
         tree = parsed(cell.source)
         if not given:
@@ -98,9 +100,10 @@ def runs_instead(source: Any, withheld: Collection[str]) -> dict[str, str]:
                 names.written(statement)
             continue
         kept = [statement for statement in tree.body if names.runs(statement)]
-        if len(kept) < len(tree.body):
-            changed[cell.source.strip()] = ast.unparse(ast.Module(kept, []))
-    return changed
+        whole, text = len(kept) == len(tree.body), cell.source.strip()
+        runs.setdefault(text, []).append(text if whole else ast.unparse(ast.Module(kept, [])))
+    longest = {text: max(parts, key=len) for text, parts in runs.items()}  # the same text may stand in several places
+    return {text: part for text, part in longest.items() if part != text}
 
 
 @dataclass
@@ -143,7 +146,7 @@ class _Names:
         for node in ast.walk(statement):
             for name, target in imported(node, "__main__", False, known):
                 module, _, attribute = target.partition(":")
-                if module in known:
+                if module in known and not (module == ROOT and attribute in SWITCHED_OFF):
                     found[name] = offered(module, attribute) if attribute else module
         return found
 

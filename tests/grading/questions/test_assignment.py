@@ -58,7 +58,7 @@ def test_a_plain_course_without_our_exercises_has_nothing_to_ask(plain: Callable
     assert not (root / "grading").exists(), "no secret is made that nobody needs"
     assert {"__init__.py", "exercises/observe.py"} <= made.box.package.keys()
     assert made.box.preload == ("numpy",)
-    assert made.box.withheld == ("ampcourse.exercises.check",)
+    assert made.box.withheld == ()
     assert not made.box.data
 
 
