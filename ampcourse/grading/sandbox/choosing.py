@@ -22,14 +22,9 @@ def choose_starter(box: Box, settings: Settings, *, unsafe: bool = False, fast: 
     Raises:
         GradingError: if this machine does not isolate what students hand in, and `unsafe` is not set.
     """
-    layers = probe()
-    if not layers.complete:
-        if unsafe:
-            return UnsafeStarter(box, settings)
-        raise GradingError(
-            f"Students' code cannot be isolated here. {' '.join(layers.reasons)} To grade without isolation, so that "
-            "each submission can read and change whatever you can, give --unsafe-no-sandbox."
-        )
+    if unsafe and not probe().complete:
+        return UnsafeStarter(box, settings)
+    refuse_unless_isolated()
     if fast:
         from ampcourse.grading.template import TemplateStarter
 
@@ -38,3 +33,17 @@ def choose_starter(box: Box, settings: Settings, *, unsafe: bool = False, fast: 
         except GradingError:
             pass  # a fresh sandbox for each is slower and as safe
     return SandboxStarter(box, settings)
+
+
+def refuse_unless_isolated() -> None:
+    """Go on only where the machine isolates.
+
+    Raises:
+        GradingError: if it does not, with the reasons.
+    """
+    layers = probe()
+    if not layers.complete:
+        raise GradingError(
+            f"Students' code cannot be isolated here. {' '.join(layers.reasons)} To grade without isolation, so that "
+            "each submission can read and change whatever you can, give --unsafe-no-sandbox."
+        )
