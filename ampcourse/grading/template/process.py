@@ -85,6 +85,11 @@ class TemplateProcess:
         lines = self._said.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
         return lines[-1].rstrip(".") if lines else "it ended without a word"
 
+    @property
+    def pid(self) -> int:
+        """Of bubblewrap around it."""
+        return self._process.pid if self._process is not None else -1
+
     def alive(self) -> bool:
         """Whether it still runs."""
         return self._process is not None and self._process.poll() is None

@@ -17,7 +17,7 @@ from ampcourse.grading.model import Box, GradingError
 from ampcourse.grading.sandbox.channels import Channels
 from ampcourse.grading.sandbox.folders import OwnFolder
 from ampcourse.grading.sandbox.view import WRITABLE
-from ampcourse.grading.sandbox.watch import Watched, watch
+from ampcourse.grading.sandbox.watch import Watched, amount, watch
 from ampcourse.grading.settings import Settings
 from ampcourse.grading.template.payload import pack
 from ampcourse.grading.template.process import TemplateProcess
@@ -37,7 +37,7 @@ class TemplateKernel:
     def __init__(
         self,
         template: TemplateProcess,
-        channels: Channels,
+        folder: Path,
         files: Mapping[str, bytes],
         profile: str,
         settings: Settings,
@@ -45,7 +45,9 @@ class TemplateKernel:
         self._lock = threading.RLock()
         self._reason, self._pidfd, self._status, self._furnished = "", -1, b"", False
         self._watched: Watched | None = None
-        self._channels = channels
+        self._settings = settings
+        self._folder = folder
+        self._channels = channels = Channels(folder)
         self.connection = channels.info
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -76,6 +78,7 @@ class TemplateKernel:
             raise ConnectionError("the template is gone")
         self._pidfd = handed[0]
         self.pid = _number(self._pidfd)
+        """Of its first process, as the machine counts."""
 
     def settled(self) -> str:
         """Wait until its room is made: empty, or why that failed."""
@@ -84,7 +87,7 @@ class TemplateKernel:
         if not poll.poll(SECONDS_TO_FORK * 1000):
             return "its room was not made in time"
         self._hear()
-        return "" if self._furnished else _in_words(self._status) or "its room could not be made"
+        return "" if self._furnished else _in_words(self._status, self._settings) or "its room could not be made"
 
     def alive(self) -> bool:
         """Whether its first process still runs."""
@@ -97,7 +100,7 @@ class TemplateKernel:
             if self.alive():
                 return ""
             self._hear()
-            return self._reason or _in_words(self._status)
+            return self._reason or _in_words(self._status, self._settings)
 
     def stop(self) -> None:
         """End everything that it started and remove its sockets; may be called again."""
@@ -112,6 +115,8 @@ class TemplateKernel:
                 self._pidfd = -1
             self._link.close()
         self._channels.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._folder.rmdir()
 
     def _hear(self) -> None:
         """What its first process said of its end."""
@@ -166,9 +171,10 @@ class TemplateStarter:
         """Fork a kernel whose working folder holds these files. See `ampcourse.grading.model.Starter`."""
         for again in (True, False):  # a template that was killed is made anew, once
             template = self._ready()
-            channels = Channels(self._folder.path, f"k{next(self._numbers)}")
+            folder = self._folder.path / f"{next(self._numbers)}"
+            folder.mkdir(0o700)
             try:
-                return TemplateKernel(template, channels, files, profile, self._settings)
+                return TemplateKernel(template, folder, files, profile, self._settings)
             except OSError as error:
                 if not again:
                     raise GradingError(f"No kernel can be started: {error}.") from None
@@ -184,6 +190,11 @@ class TemplateStarter:
                 raise GradingError(f"No kernel can be forked from a template here: {trouble}.")
         finally:
             kernel.stop()
+
+    @property
+    def template(self) -> TemplateProcess | None:
+        """The present one."""
+        return self._template
 
     def _ready(self) -> TemplateProcess:
         with self._lock:
@@ -219,17 +230,25 @@ def _number(pidfd: int) -> int:
     return -1
 
 
-def _in_words(last: bytes) -> str:
+def _in_words(last: bytes, settings: Settings) -> str:
     """What the kernel's first process said of its end; it only chooses words."""
     if last[:1] == b"-":
         lines = last[1:].decode("utf-8", "replace").strip().splitlines()
         return f"its room could not be made: {lines[-1] if lines else ''}"
     if len(last) != struct.calcsize("=i"):
         return ""
-    status = struct.unpack("=i", last)[0]
+    return ended_because(struct.unpack("=i", last)[0], settings)
+
+
+def ended_because(status: int, settings: Settings) -> str:
+    """How a process ended, in words: a signal as a negative number, else an exit code."""
     if status == -signal.SIGXCPU:
-        return "it used too much processor time"
+        return f"it used more than {settings.cpu_seconds} s of processor time"
+    if status == -signal.SIGXFSZ:
+        return f"it wrote a file of more than {amount(settings.file_mib)}"
+    if status == -signal.SIGSEGV:
+        return "it crashed: a segmentation fault"
     if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"it was ended by the signal {signal.Signals(-status).name}"
-    return f"it ended by itself, with exit code {status}" if status else ""
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else "a signal without a name"
+        return f"it was ended by signal {-status} ({name})"
+    return f"it ended by itself, with exit code {status}"
