@@ -24,7 +24,7 @@ FILES = 200
 _SEEN, _DEPTH, _REMARKS = 5_000, 8, 10
 _LEFT_OUT = ("__pycache__", "__MACOSX", "timestamp.txt", "submission_secret.txt", "Thumbs.db", "desktop.ini")
 _NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?$", re.IGNORECASE)  # browsers add a suffix when they save
-_COPY = re.compile(r"([ _-]*(\(\d+\)|copy\d*|kopie|copie|final|\d+))+$")  # and a number, or the student a word
+_COPY = re.compile(r"([ _-]*(\(\d+\)|[ _-]\d+|[ _-]copy\d*|[ _-](kopie|copie|final)))*")  # and a number, or a word
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -206,7 +206,8 @@ def _rank(path: str, notebook: str) -> int:
     stem, wanted = unicodedata.normalize("NFC", _NOTEBOOK.sub("", name)), unicodedata.normalize("NFC", notebook)
     if stem == wanted and name.endswith(".ipynb"):
         return 1 if folder else 0
-    near = stem.casefold() == wanted.casefold() or _COPY.sub("", stem.casefold()) == wanted.casefold()
+    stem, wanted = stem.casefold(), wanted.casefold()
+    near = stem.startswith(wanted) and _COPY.fullmatch(stem[len(wanted) :])
     return (2 if near else 3) + bool(folder and not near)
 
 
