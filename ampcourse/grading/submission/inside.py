@@ -58,8 +58,54 @@ def install(kernel: Any) -> None:
         kernel.session.send(stream, f"{OBSERVE}_reply", content, parent, ident=ident, buffers=buffers)
 
     kernel.shell_handlers[OBSERVE] = handle
+    _tidy_around_cells(kernel)
     with contextlib.suppress(Exception):  # only a courtesy: whoever receives has limits of their own
         _send_in_pieces()
+
+
+def _tidy_around_cells(kernel: Any) -> None:
+    """Before and after each cell, put back what the kernel itself needs: what one cell breaks, others do not miss."""
+    import inspect
+    import json
+    import signal
+    import sys
+
+    shell, handlers = kernel.shell, kernel.shell_handlers
+    run = handlers["execute_request"]
+    manager = shell.input_transformer_manager
+    objects = [(sys, "stdout"), (sys, "stderr"), (sys, "displayhook"), (json, "dumps"), (json, "loads")]
+    objects += [(shell, name) for name in ("displayhook", "display_pub", "display_formatter", "user_ns", "events")]
+    kept = [(where, name, getattr(where, name)) for where, name in objects]
+    ours = [m for n, m in sys.modules.items() if n.startswith("ampcourse.exercises") or n == "ampcourse.quiet"]
+    names = [(module.__dict__, dict(module.__dict__)) for module in ours]
+    lists = [shell.ast_transformers, manager.cleanup_transforms, manager.line_transforms, manager.token_transformers]
+    lists += [shell.events.callbacks[name] for name in ("pre_run_cell", "pre_execute")]
+    began = [(each, list(each)) for each in lists]
+
+    def tidy() -> None:
+        for where, name, value in kept:
+            if getattr(where, name, None) is not value:
+                setattr(where, name, value)
+        for namespace, before in names:
+            namespace.update(before)
+        for each, before in began:
+            each[:] = before
+        handlers.update(at_first)
+        sys.settrace(None)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    async def run_tidily(stream: Any, ident: Any, parent: Any) -> None:
+        tidy()
+        try:
+            done = run(stream, ident, parent)
+            if inspect.isawaitable(done):
+                await done
+        finally:
+            tidy()
+
+    handlers["execute_request"] = run_tidily
+    at_first = dict(handlers)
 
 
 def _send_in_pieces() -> None:

@@ -49,7 +49,7 @@ def judged(
     if seen.missing:
         return told(grade_id, points, exercise, NOT_ATTEMPTED, f"The name `{seen.missing}` is not defined.", number)
     if seen.stopped:
-        says = f"What is checked could not be looked up: {clean(seen.stopped, 200)}."
+        says = f"It stopped with {clean(seen.stopped, 200)}."
         return told(grade_id, points, exercise, RAISED, says, number)
     if seen.trouble:
         says = _TROUBLE[seen.trouble].format(asked.seconds, f": {why}" if why else "")

@@ -26,7 +26,7 @@ class Observed:
         observations: one for each question asked.
         trouble: "timed out", "died" or "flooded" if the kernel was lost or interrupted on the way; else "".
         missing: the name that does not exist, if that is why there is no answer.
-        stopped: how the answer's own expression ended, if it raised.
+        stopped: what stopped it before there was an observation.
         lost: whether the kernel cannot be used on.
     """
 
@@ -78,6 +78,8 @@ def ask(session: Session, observer: str, expression: str, packed: bytes, seconds
     missing, stopped = reply.content.get("missing"), reply.content.get("stopped")
     if isinstance(missing, str):
         return Observed(missing=missing if missing in names else expression)
+    if not reply.buffers and "interrupted" in reply.content:
+        stopped = "KeyboardInterrupt"
     if isinstance(stopped, str):
         return Observed(stopped=stopped)
     return Observed(observations=(_bounded(reply.buffers[0] if reply.buffers else b""),))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import nbformat
 from nbformat import NotebookNode
 
+from ampcourse.exercises.frames import clean
 from ampcourse.grading import withhold
 from ampcourse.grading.cells import PARAMETERS, about, checked_exercise, graded_parameters, tags
 from ampcourse.grading.document import Repaired
@@ -228,9 +230,7 @@ class Run:
         """What is added to the outputs of a cell that did not end well; also remembered for its answer."""
         names = [*bound(cell.source), about(cell).get("grade_id", "")]
         if reply.status == "error":
-            what = str(reply.content.get("ename", "an error"))[:80]
-            says = str(reply.content.get("evalue", ""))[:200]
-            trouble = (j.RAISED, f"Its cell stopped with {what}{': ' + says if says else ''}.")
+            trouble = (j.RAISED, f"Its cell stopped with {_said(reply)}.")
         elif reply.status == TIMEOUT:
             trouble = (j.TIMED_OUT, f"Its cell was still running after {self._seconds():g} seconds.")
         elif reply.status == FLOODED:
@@ -282,6 +282,19 @@ def bound(source: str) -> set[str]:
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             found |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return found
+
+
+def _said(reply: Reply) -> str:
+    """The error with which a cell stopped, in a few words."""
+    kind, text = (clean(str(reply.content.get(key, "")), 200) for key in ("ename", "evalue"))
+    if kind == "StdinNotImplementedError":
+        return "input(), which nobody can answer while grading"
+    text = _CELL_FILE.sub("(", text)
+    return (f"{kind}: {text}" if text else kind).rstrip(".") or "an error"
+
+
+_CELL_FILE = re.compile(r"\(\d+\.py, ")
+"""IPython's name for a cell, which nobody knows."""
 
 
 def _named(cell: NotebookNode) -> str:

@@ -219,7 +219,7 @@ class Session:
         if channel is self._outputs:
             waits.messages += 1
             waits.bytes += message.size
-        read = self._read(message, waits.sent, channel is self._outputs)
+        read = self._read(message, waits.sent)
         if read is None:
             return
         kind, content, buffers = read
@@ -251,9 +251,7 @@ class Session:
             signature.update(part)
         return signature.hexdigest().encode()
 
-    def _read(
-        self, message: Message, sent: str, may_be_cut: bool
-    ) -> tuple[str, Mapping[str, Any], tuple[bytes, ...]] | None:
+    def _read(self, message: Message, sent: str) -> tuple[str, Mapping[str, Any], tuple[bytes, ...]] | None:
         """Type, content and buffers of a message that answers this request; None for all others and what is none."""
         try:
             at = message.frames.index(_DELIMITER)
@@ -270,17 +268,15 @@ class Session:
             kind = about.get("msg_type")
             if answers.get("msg_id") != sent or not isinstance(kind, str):
                 return None
-            if may_be_cut and (message.cut or not simple_enough(content)):
+            if message.cut or len(content) > LARGEST_OUTPUT or not simple_enough(content):
                 return kind, _too_large(kind, content), ()
-            if message.cut:
-                return None
             return kind, _json(content), tuple(bytes(frame) for frame in message.frames[at + 6 :])
         except (ValueError, TypeError, RecursionError, MemoryError):
             return None
 
 
 def _too_large(kind: str, content: bytearray) -> Mapping[str, Any]:
-    """What can be read of an output that was too large: the beginning of a text, else that there was something."""
+    """What can be read of a message that was too large: the beginning of a text, whether a cell failed."""
     if kind == "stream" and content.startswith(b'{"name"'):
         start = content[: 1 << 20]
         for cut in range(12):  # it may end within an escape, or within a letter
@@ -288,7 +284,8 @@ def _too_large(kind: str, content: bytearray) -> Mapping[str, Any]:
                 return {**_json(start[: len(start) - cut] + b'"}'), "cut": True}
             except ValueError:
                 continue
-    return {"cut": True}
+    failed = kind.endswith("_reply") and content.startswith(b'{"status": "error"')
+    return {"cut": True} | ({"status": ERROR} if failed else {})
 
 
 def simple_enough(text: bytes | bytearray) -> bool:

@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 from ampcourse.grading.cells import about
 from ampcourse.grading.model import QuestionResult
 from ampcourse.grading.submission import outputs as out
-from ampcourse.grading.submission.judged import DIED, FLOODED, RAISED, RIGHT, TIMED_OUT, WRONG
+from ampcourse.grading.submission.judged import DIED, FLOODED, NOT_ATTEMPTED, RAISED, RIGHT, TIMED_OUT, WRONG
 from ampcourse.grading.submission.session import DIED as ENDED
 from ampcourse.grading.submission.session import FLOODED as TOO_MUCH
 from ampcourse.grading.submission.session import OK, TIMEOUT, Reply
@@ -124,6 +124,8 @@ def _failure(reply: Reply, hidden: bool, nodes: Sequence[NotebookNode]) -> tuple
         return "", ""
     name = str(reply.content.get("ename", "")) or (errors[-1].ename if errors else "error")
     says = str(reply.content.get("evalue", "")) or (errors[-1].evalue if errors else "")
+    if name == "NotImplementedError" and not says:
+        return NOT_ATTEMPTED, "What it tests is not written yet."
     kind = WRONG if name == "AssertionError" else RAISED
     if hidden:
         return kind, f"A hidden test failed ({name[:80]})."
