@@ -17,7 +17,7 @@ from ampcourse.grading.sandbox.kernel import SandboxKernel
 from ampcourse.grading.sandbox.limits import MIB, rlimits
 from ampcourse.grading.sandbox.reasons import why_not
 from ampcourse.grading.sandbox.starters import SandboxStarter
-from ampcourse.grading.sandbox.view import COURSE, GID, HOST, INSIDE, UID, WRITABLE
+from ampcourse.grading.sandbox.view import COURSE, GID, HOST, INSIDE, UID, WRITABLE, within
 from ampcourse.grading.settings import Settings
 
 _SMALL = Settings(memory_mib=256, processes=24, cpu_seconds=20, file_mib=2, disk_mib=8)
@@ -130,7 +130,9 @@ def _looked_at(starter: SandboxStarter) -> Layers:
     try:
         found = json.loads(said)
     except ValueError:
-        raise GradingError(f"{why or 'it does not answer'}. {' '.join(said.split()[-40:])}") from None
+        words = " ".join(said.split()[-40:])
+        says = f"A sandbox starts, but does not get far: {': '.join(filter(None, (why, words))) or 'it says nothing'}."
+        return Layers((Layer("bubblewrap", True), Layer("sandbox", False, says)))
     layers = [Layer("bubblewrap", True), Layer("sandbox", True)]
     layers += [Layer(name, bool(found.get(key)), says) for key, (name, says) in _INSIDE.items()]
     return Layers((*layers, Layer(_WATCH[0], watched, _WATCH[1])))
@@ -157,14 +159,18 @@ def _wanted(starter: SandboxStarter) -> dict[str, object]:
     limits = {kind: hard for kind, _, hard in rlimits(_SMALL)}
     sized = "--size" in command.find().options  # else only the watchdog sees to it
     mine = [str(Path.home()), str(Path.cwd()), "/sys", "/var/run/docker.sock", "/run/user", "/run/dbus", "/root/.ssh"]
-    python = [sys.prefix, sys.base_prefix, *WRITABLE]
+    trees = [sys.prefix, sys.base_prefix, "/usr"]
+    there = [*trees, *WRITABLE, COURSE, INSIDE]  # and the folders on the way to them
     return {
         "uid": UID,
         "gid": GID,
         "host": HOST,
         "closed": [COURSE, INSIDE, sys.prefix],
-        # A folder on the way to Python's own is there, empty but for that.
-        "hidden": [path for path in mine if not any(one.startswith(path) or path.startswith(one) for one in python)],
+        "hidden": [
+            path
+            for path in mine
+            if not any(within(one, path) for one in there) and not any(within(path, tree) for tree in trees)
+        ],
         "environment": sorted(starter.view.environment),
         "writable": WRITABLE,
         "disk": _SMALL.disk_mib * MIB if sized else sys.maxsize,

@@ -134,6 +134,7 @@ def make_plan(settings: Settings, channels: Channels, instead: list[str] | None 
     sockets = json.dumps(channels.descriptors)
     return {
         "limits": rlimits(settings),
+        "filter": bool(seccomp.filter_program()),
         "processors": PROCESSORS,
         "work": WORK,
         "connection_file": file,

@@ -76,6 +76,7 @@ class UnsafeStarter:
         sockets = json.dumps(channels.descriptors)
         return {
             "alone": False,
+            "filter": False,
             "limits": rlimits(self._settings, processes=False),
             "processors": PROCESSORS,
             "work": str(work),

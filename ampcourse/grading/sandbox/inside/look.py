@@ -40,7 +40,7 @@ def main() -> None:
         "writable": not any(_refused(lambda path=path: _write(path)) for path in wanted["writable"]),
         "data": _refused(lambda: mmap.mmap(-1, wanted["data"] + 64 * MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)),
         "file": _refused(lambda: _fill(wanted["file"] + MIB)),
-        "processes": _forks(wanted["processes"] + 8) <= wanted["processes"],
+        "processes": _forks(wanted["processes"] + 4) <= wanted["processes"],
     }
     print(json.dumps(found))
 

@@ -55,7 +55,7 @@ def _prepare(plan: dict[str, Any]) -> None:
     _few_processors(plan["processors"])
     limits.apply_limits(plan["limits"])
     limits.first_to_go()
-    if plan.get("alone") and seccomp.architecture() is not None:
+    if plan["filter"]:
         seccomp.install()
 
 
