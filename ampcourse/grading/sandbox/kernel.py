@@ -136,16 +136,26 @@ class SandboxKernel:
     def _explained(self, code: int) -> str:
         if code == LAUNCHER_FAILED and (said := self.wait_ready(0)) != "ready":
             return f"its sandbox could not be set up: {said}"
-        number = -code if code < 0 else code - 128  # bubblewrap gives a signal as a shell does
-        if number == signal.SIGXCPU:
-            return f"it used more than {self._settings.cpu_seconds} s of processor time"
-        if number == signal.SIGXFSZ:
-            return f"it wrote a file of more than {amount(self._settings.file_mib)}"
-        if number == signal.SIGSEGV:
-            return "it crashed: a segmentation fault"
-        if 0 < number < signal.NSIG:
-            return f"it was ended by signal {number} ({_name(number)})"
+        # bubblewrap gives a signal as a shell does.
+        return ended_because(128 - code if code > 128 else code, self._settings)
+
+
+def ended_because(code: int, settings: Settings) -> str:
+    """Why a process ended by itself, in words.
+
+    Args:
+        code: as `subprocess` has it: the exit code, or a signal's number below 0.
+        settings: the limits that it had.
+    """
+    if code >= 0:
         return f"it ended by itself, with exit code {code}"
+    if code == -signal.SIGXCPU:
+        return f"it used more than {settings.cpu_seconds} s of processor time"
+    if code == -signal.SIGXFSZ:
+        return f"it wrote a file of more than {amount(settings.file_mib)}"
+    if code == -signal.SIGSEGV:
+        return "it crashed: a segmentation fault"
+    return f"it was ended by signal {-code} ({_name(-code)})"
 
 
 def _name(number: int) -> str:

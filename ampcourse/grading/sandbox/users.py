@@ -49,6 +49,3 @@ def mapped(uid: int) -> bool:
                 return True
         return False
     return True
-
-
-_mapped = mapped

@@ -459,3 +459,48 @@ while True:
         "",
     ),
 }
+
+
+# Honest work that must succeed all the same: the code, and what it prints among other things.
+WORKS: dict[str, tuple[str, str]] = {
+    "files": (
+        "import helper, os; print(helper.answer(), set(os.listdir('.')) >= {'helper.py', 'more', 'zmq.py'})",
+        "42 True",
+    ),
+    "writing": (
+        "open('mine.txt', 'w').write('x'); print(open('mine.txt').read())",
+        "x",
+    ),
+    "box": (
+        "import ampcourse.quiet as q; print(q.CALM, q.__file__)",
+        "True /course/ampcourse/quiet.py",
+    ),
+    "data": (
+        "import os; print(os.path.getsize('/course/ampcourse/_bundled/data/fashion_mnist.npz') > 1e6)",
+        "True",
+    ),
+    "shell": (
+        "!echo $HOME",
+        "/home/student",
+    ),
+    "bash": (
+        "%%bash\necho $((6 * 7)); id -un",
+        "42\nstudent",
+    ),
+    "processes": (
+        "import multiprocessing as m\nwith m.get_context('fork').Pool(2) as p: print(p.map(abs, [-1, -2]))",
+        "[1, 2]",
+    ),
+    "sockets": (
+        "import zmq; print(zmq.Context().socket(zmq.PAIR).bind_to_random_port('tcp://127.0.0.1') > 0)",
+        "True",
+    ),
+    "figure": (
+        "import matplotlib.pyplot as p; p.plot([1, 2]); p.savefig('f.png'); print(open('f.png', 'rb').read(4))",
+        "b'\\x89PNG'",
+    ),
+    "profile": (
+        "import os; print(os.environ['AMPCOURSE_PROFILE'], os.environ['PYTHONHASHSEED'], os.getcwd())",
+        "grade 0 /home/student/work",
+    ),
+}
