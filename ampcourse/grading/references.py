@@ -22,6 +22,7 @@ import ampcourse
 from ampcourse.exercises import check, private
 from ampcourse.exercises.model import BrokenExercise, Exercise
 from ampcourse.exercises.recorded import RecordedQuestion, recorded, recorded_question
+from ampcourse.grading.model import GradingError
 from ampcourse.grading.modules import folder, modules
 from ampcourse.grading.reference_process import Task, answers_of
 from ampcourse.grading.rounds import FOLDER, Round, private_folder, write_atomically
@@ -67,13 +68,23 @@ def questions(
         BrokenExercise: if a right answer fails, or an exercise cannot be asked at all; its name is in the sentence.
         GradingError: if what was computed cannot be kept.
     """
-    kept = private_folder(private_folder(Path(course_root) / FOLDER) / _KEPT)
+    try:
+        return _questions(Path(course_root), round_, exercises, max(1, jobs), tell, gpu)
+    except OSError as error:
+        where = error.filename or Path(course_root) / FOLDER / _KEPT
+        raise GradingError(f"'{where}' cannot be used for what is right: {error.strerror or error}.") from None
+
+
+def _questions(
+    root: Path, round_: Round, exercises: Sequence[Exercise], jobs: int, tell: Tell | None, gpu: bool
+) -> dict[str, tuple[RecordedQuestion, ...]]:
+    kept = private_folder(private_folder(root / FOLDER) / _KEPT)
     wanted = [_Wanted(e, seed, kept / name) for e in exercises for seed, name in _names(e, seeds_of(e, round_), gpu)]
     missing = [one for one in wanted if _read(one) is None]
     if missing:
         names = list(dict.fromkeys(one.exercise.id for one in missing))
         _say(tell, f"Working out the right answers of {len(names)} exercises for this round ...")
-        _compute(missing, max(1, jobs), tell, gpu)
+        _compute(missing, jobs, tell, gpu)
     found: dict[str, list[RecordedQuestion]] = {}
     for one in wanted:
         question = _read(one)

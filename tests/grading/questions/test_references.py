@@ -19,6 +19,7 @@ from ampcourse.exercises.model import BrokenExercise
 from ampcourse.exercises.observe import observe
 from ampcourse.exercises.recorded import RecordedQuestion, recorded
 from ampcourse.grading import reference_process, references
+from ampcourse.grading.model import GradingError
 from ampcourse.grading.rounds import Round, load_round
 
 TROUBLE = """
@@ -175,6 +176,22 @@ def test_mistakes_that_hang_or_end_the_process_are_named_and_cost_nobody_anythin
     assert seen["same"].says == ("Halve it.",)
     assert seen["double"].says == ("That is the double.",)
     assert judge(questions, [b""], reveal=False).says == (), "nothing looks like a mistake that was not seen"
+
+
+def test_a_full_disk_or_a_file_in_the_way_is_one_sentence(
+    ask: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, _content: bytes) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(references, "write_atomically", full)
+        with pytest.raises(GradingError, match="No space left on device"):
+            ask("start_here.megabytes")
+    (tmp_path / "course é" / "grading" / "references").rmdir()
+    (tmp_path / "course é" / "grading" / "references").write_text("in the way", "utf-8")
+    with pytest.raises(GradingError, match="cannot be used for what is right"):
+        ask("start_here.megabytes")
 
 
 def test_an_interrupt_ends_the_processes(ask: Callable, monkeypatch: pytest.MonkeyPatch, round_: Round) -> None:
