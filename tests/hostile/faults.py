@@ -7,12 +7,12 @@ from attack import ALL, FIRST_LOST, RIGHT, Attack, fault
 _HANG = "def double(x):\n    "
 
 FAULTS = (
-    fault("an endless loop in the answer", _HANG + "while True: pass", says="timed out|still running"),
+    fault("an endless loop in the answer", _HANG + "while True: pass", says="timed out|still running|stopped after"),
     fault(
         "an endless loop in the answer's cell",
         RIGHT["double"] + "\nwhile True: pass",
         scores={"total-check": 3.0, "triple-test": 1.0},
-        says="timed out|still running",
+        says="timed out|still running|stopped after",
     ),
     fault(
         "an endless loop that ignores every interrupt",

@@ -165,7 +165,6 @@ def double(x):
         double=r"""
 def double(x):
     return "\ud800\x00\x1b[2J\u202e</td><script>alert(1)</script>" """,
-        silent=("<script>alert(1)",),
     ),
     Attack("an error with a message of 50 MB", double="def double(x):\n    raise ValueError('x' * 50_000_000)"),
     Attack(
@@ -186,6 +185,5 @@ def double(x):
 def double(x):
     code = compile("1 / 0", "</pre><script>alert(2)</script>", "exec")
     exec(code)""",
-        silent=("<script>alert(2)",),
     ),
 )

@@ -39,7 +39,7 @@ title = "Target"
 
 [grading]
 cell_seconds = 4
-start_seconds = 60
+start_seconds = 20
 submission_seconds = 90
 memory_mib = 700
 processes = 60
@@ -164,6 +164,13 @@ def told(graded: Graded) -> str:
     return "\n".join(
         [*outputs, *given, graded.reason, *graded.repairs, *graded.notes, *graded.log, repr(graded.questions)]
     )
+
+
+def shown(graded: Graded) -> str:
+    """What a browser would take as HTML of all that grading stores."""
+    cells = nbformat.reads(graded.notebook.decode(), as_version=4).cells if graded.notebook else []
+    data = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
+    return "\n".join(str(text) for entry in data for kind, text in entry.items() if kind != "text/plain")
 
 
 def make(folder: Path) -> Path:

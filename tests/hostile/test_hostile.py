@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from documents import MUTATIONS, mutated
 from faults import FAULTS
 from floods import FLOODS
 from forgeries import FORGERIES
-from scene import CANARIES, SLUG, Scene, told
+from scene import CANARIES, SLUG, Scene, shown, told
 from thefts import THEFTS
 
 from ampcourse.grading.model import Assignment, Graded
@@ -43,6 +44,7 @@ def in_the_notebook(graded: Graded) -> dict[str, float]:
 def nothing_happened(scene: Scene, before: dict[str, str], graded: Graded) -> None:
     said = told(graded)
     assert [canary for canary in CANARIES if canary in said] == []
+    assert not re.search(r"<script|onload|javascript:", shown(graded), re.IGNORECASE)
     assert scene.fingerprint() == before
     assert not scene.reached
     for _ in range(50):
@@ -69,6 +71,7 @@ def test_it_gets_what_it_deserves_and_nothing_happens(
     for word in attack.silent:
         assert scene.text(word) not in said
     if attack.says:
+        assert graded.status == "partly"
         reasons = " ".join([graded.reason, *(q.reason for q in graded.questions)])
         assert any(word in reasons for word in attack.says.split("|")), reasons
 

@@ -28,7 +28,7 @@ loot(*(course + part for part in ("", "/gradebook.db", "/course.toml", "/grading
     "/submitted/other/77_target/77_target.ipynb", "/autograded/other/77_target/77_target.ipynb")))
 loot("{clone}", "{clone}/ampcourse/exercises/answers/__init__.py", "{clone}/notebooks/source", "{exercises}",
      "{exercises}/answers/target.py")""",
-        silent=("LISTED {course}", "READ {course}", "LISTED {clone}", "READ {clone}"),
+        silent=("LISTED {course}", "READ {course}", "READ {clone}", "'notebooks'"),
     ),
     Attack(
         "walks through the whole file system",
@@ -59,7 +59,7 @@ for name in ("ampcourse.exercises.answers", "ampcourse.exercises.answers.target"
         print(type(error).__name__)
 import sys
 for name, module in list(sys.modules.items()):
-    for attribute in ("EXERCISES", "CANARY_ANSWER", "Question", "judge", "exercises"):
+    for attribute in ("EXERCISES", "CANARY_ANSWER", "Question", "judge"):
         if attribute in vars(module):
             print("IMPORTED", name, attribute, vars(module)[attribute])""",
         silent=("IMPORTED",),
