@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -210,11 +211,34 @@ def test_names_that_cannot_be_shown(folder: Path) -> None:
     "".join(found.remarks).encode()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_files_that_cannot_be_read(folder: Path) -> None:
+@pytest.fixture
+def ordinary_user(folder: Path) -> Iterator[None]:
+    """Nobody's rights, for root would read everything; every folder above may be passed."""
+    if os.geteuid():
+        yield
+        return
+    for place in (folder, *folder.parents):
+        if place.stat().st_uid == 0 and place != Path("/tmp") and place != Path("/"):
+            place.chmod(0o777)
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_what_cannot_be_read(folder: Path) -> None:
     (folder / "p1.ipynb").write_bytes(b"{}")
     (folder / "p1.ipynb").chmod(0)
     assert read(folder).refused.startswith("'p1.ipynb' cannot be read: permission denied.")
+    inner = folder / "a" / "b"
+    inner.mkdir(parents=True)
+    inner.chmod(0)
+    assert read(folder).remarks == ("'a/b' was left out: it cannot be read: permission denied.",)
+    inner.chmod(0o700)
+    for closed in (folder / "a", inner):
+        closed.chmod(0)
+        assert read(inner).refused.endswith("cannot be read: permission denied.")
+        closed.chmod(0o700)
 
 
 def test_a_file_in_the_folders_place(folder: Path) -> None:
