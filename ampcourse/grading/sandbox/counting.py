@@ -69,11 +69,25 @@ class Namespace:
             total += _kib(text, OWN) * 1024
         return total
 
-    def sockets(self) -> int:
-        """Sockets that are open in its network namespace."""
-        text = _read("1/net/sockstat", self._proc) or ""
-        words = text.partition("\n")[0].split()  # "sockets: used 12"
-        return int(words[2]) if len(words) == 3 and words[2].isdigit() else 0
+    def sockets(self) -> tuple[int, int]:
+        """Sockets in its network namespace: all, and those of the Internet's kind, which can hold much more."""
+        text = f"{_read('1/net/sockstat', self._proc)}\n{_read('1/net/sockstat6', self._proc)}"
+        found = {}
+        for line in text.split("\n"):
+            words = line.split()  # "sockets: used 12", "TCP: inuse 1 orphan 0 tw 0 alloc 7 mem 203"
+            if len(words) > 2 and words[2].isdigit():
+                found[words[0]] = int(words[2])
+        return found.get("sockets:", 0), sum(found.get(name, 0) for name in ("TCP:", "UDP:", "TCP6:", "UDP6:"))
+
+    def terminals(self) -> int:
+        """Pseudo-terminals that are open, of which the whole machine has a few thousand."""
+        with contextlib.suppress(OSError):
+            here = os.open("1/root/dev/pts", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
+            try:
+                return len(os.listdir(here))  # noqa: PTH208 a descriptor
+            finally:
+                os.close(here)
+        return 0
 
     def _names(self) -> list[str]:
         here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
@@ -106,8 +120,12 @@ class Tree:
         texts = [_read(f"/proc/{pid}/smaps_rollup") for pid in self.pids()]
         return None if None in texts else sum(_kib(text, OWN) * 1024 for text in texts if text)
 
-    def sockets(self) -> int:
+    def sockets(self) -> tuple[int, int]:
         """Not known: the network is everybody's."""
+        return 0, 0
+
+    def terminals(self) -> int:
+        """Not known either."""
         return 0
 
     def pids(self) -> list[int]:

@@ -137,7 +137,7 @@ class SandboxKernel:
         if code == LAUNCHER_FAILED and (said := self.wait_ready(0)) != "ready":
             return f"its sandbox could not be set up: {said}"
         # bubblewrap gives a signal as a shell does.
-        return ended_because(128 - code if code > 128 else code, self._settings)
+        return ended_because(128 - code if 128 < code < 128 + signal.NSIG else code, self._settings)
 
 
 def ended_because(code: int, settings: Settings) -> str:

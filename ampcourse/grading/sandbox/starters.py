@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ampcourse.grading.sandbox.channels import Channels
 from ampcourse.grading.sandbox.folders import OwnFolder
 from ampcourse.grading.sandbox.handed import Handed, archive, as_json
 from ampcourse.grading.sandbox.kernel import Kernels, SandboxKernel, drained
-from ampcourse.grading.sandbox.limits import rlimits
+from ampcourse.grading.sandbox.limits import Limit, rlimits
 from ampcourse.grading.sandbox.processes import Pidfd, spawn
 from ampcourse.grading.sandbox.users import OwnUser
 from ampcourse.grading.sandbox.view import HOME, INSIDE, UID, WORK, WRITABLE, View, make_view
@@ -119,6 +120,8 @@ class SandboxStarter:
             told = handed.content(b"".join(word.encode() + b"\0" for word in options))
             errors, process = started([self._program.path, "--args", str(told), "--", *program], handed, channels)
             first = first_process(process, info, errors)
+            if not root:
+                _limit(first.pid, plan["limits"])
             os.close(info)
             return process, first, status, errors
 
@@ -126,6 +129,13 @@ class SandboxStarter:
         """End all kernels that still run and remove every file; may be called again."""
         self._kernels.close()
         self._folder.close()
+
+
+def _limit(pid: int, limits: Iterable[Limit]) -> None:
+    """Also bubblewrap's own process inside, which an ordinary user's sandbox could take over: it is the same user's."""
+    for kind, soft, hard in limits:
+        with contextlib.suppress(OSError, ValueError):  # it is gone, or has less already
+            resource.prlimit(pid, kind, (soft, hard))
 
 
 def make_plan(settings: Settings, channels: Channels, instead: list[str] | None = None) -> dict[str, Any]:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 OFTEN, SELDOM = 0.03, 0.1
 """Seconds between two looks: at one that is near a limit, and otherwise."""
 SPARE_PROCESSES = 8
-SOCKETS = 2000
-"""Each can hold 200 KiB in the kernel, which no other limit counts."""
-FILES = 100_000
+SOCKETS, DIALLED = 1000, 100
+"""What they hold is the kernel's memory, which no other limit counts: some 200 KiB each, of those of the Internet's
+kind some 10 MiB for a pair."""
+TERMINALS = 100
+FILES = 50_000
 """Each takes about a KiB of the kernel's memory, however empty it is."""
 
 
@@ -95,8 +97,11 @@ class Watched:
             return f"it used more than {amount(settings.memory_mib)} of memory", False
         if max(used.threads, used.processes) > settings.processes + SPARE_PROCESSES:
             return f"it started more than {settings.processes} processes", False
-        if self._counted.sockets() > SOCKETS:
-            return f"it opened more than {SOCKETS} sockets", False
+        sockets, dialled = self._counted.sockets()
+        if sockets > SOCKETS or dialled > DIALLED:
+            return f"it opened more than {SOCKETS if sockets > SOCKETS else DIALLED} sockets", False
+        if self._counted.terminals() > TERMINALS:
+            return f"it opened more than {TERMINALS} terminals", False
         if size > settings.disk_mib * MIB:
             return f"it wrote more than {amount(settings.disk_mib)} of files", False
         if files > FILES:

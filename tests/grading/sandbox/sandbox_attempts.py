@@ -84,10 +84,20 @@ for path in glob.glob("/proc/[0-9]*/cmdline"):
 held(b"ampcourse-grading-" not in lines, b"seccomp" not in lines, b"ro-bind" not in lines)
 """,
     "memory of the processes above it": """
-def peek(pid):
-    with open(f"/proc/{pid}/mem", "rb") as file:
-        return file.read(1)
-held(*(refused(peek, pid) for pid in (1, os.getppid()) if pid != os.getpid()))
+def status(pid):
+    return dict(line.split(":", 1) for line in open(f"/proc/{pid}/status").read().split("\\n") if ":" in line)
+def limits(pid):
+    return [line.split()[-3:-1] for line in open(f"/proc/{pid}/limits") if not line.startswith(("Limit", "Max cpu"))]
+answers = []
+for pid in {1, os.getppid()} - {0, os.getpid()}:
+    try:
+        open(f"/proc/{pid}/mem", "r+b").close()
+    except OSError:
+        continue
+    # It is the same user's, and so to be taken over: then it must be no better off.
+    answers.append(status(pid)["Seccomp"].strip() == "2" and int(status(pid)["CapPrm"], 16) == 0)
+    answers.append(limits(pid) == limits(os.getpid()))
+held(*answers)
 """,
     "open descriptors that lead out": """
 odd = []
@@ -207,6 +217,7 @@ attempts = {
     "process_vm_readv": (310, 270, os.getpid(), buffer, 1, buffer, 1, 0), "keyctl": (250, 219, 0, -3, 0),
     "add_key": (248, 217, b"user", b"x", b"y", 1, -3), "request_key": (249, 218, b"user", b"x", 0, -3),
     "perf_event_open": (298, 241, buffer, 0, -1, -1, 0), "userfaultfd": (323, 282, 0),
+    "inotify_init1": (294, 26, 0),
     "io_uring": (425, 425, 8, buffer),
     "open_by_handle_at": (304, 265, -100, buffer, 0), "init_module": (175, 105, buffer, 8, b""),
     "kexec_load": (246, 104, 0, 0, None, 0), "swapon": (167, 224, b"/tmp/x", 0), "reboot": (169, 142, 0, 0, 0, None),
@@ -398,6 +409,27 @@ time.sleep(20)
 """,
         {},
         "sockets",
+    ),
+    "connections without number": (
+        """
+listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+held_open = []
+for _ in range(200):
+    held_open.append(socket.create_connection(listener.getsockname()))
+    held_open.append(listener.accept()[0])
+time.sleep(20)
+""",
+        {},
+        "more than 100 sockets",
+    ),
+    "terminals without number": (
+        """
+for _ in range(300):
+    os.open("/dev/ptmx", os.O_RDWR)
+time.sleep(20)
+""",
+        {},
+        "terminals",
     ),
     "descriptors without number": (
         """
