@@ -13,7 +13,7 @@ from ampcourse.terminal import say
 
 @click.command(short_help="Write a page of feedback for every student.")
 @click.argument("lesson", metavar="LESSON")
-@click.option("--course", metavar="DIR", type=Place(), help="The course directory. [default: notebooks/ of the clone]")
+@click.option("--course", metavar="DIR", type=Place(), help="The course directory. [default: here, or notebooks/]")
 @click.option("--student", "students", metavar="ID", multiple=True, help="Only this student; may be repeated.")
 @click.option("--db", metavar="URL", help="The gradebook; default: what nbgrader_config.py says.")
 def feedback(lesson: str, course: Path | None, students: tuple[str, ...], db: str | None) -> int:
@@ -29,11 +29,10 @@ def feedback(lesson: str, course: Path | None, students: tuple[str, ...], db: st
       ampcourse feedback 01_fp16_range
       ampcourse feedback 02_loss_scaling --course ~/amp-2026 --student ada --student grace
     """
-    from ampcourse.course import course_root
     from ampcourse.grading.feedback import make_feedback
-    from ampcourse.grading.place import open_place
+    from ampcourse.grading.place import default_root, open_place
 
-    place = open_place(course if course is not None else course_root(), db)
+    place = open_place(course if course is not None else default_root(), db)
     made = make_feedback(place, lesson, students, lambda _, sentence: tell(sentence))
     pages = sum(map(len, made.pages.values()))
     say(f"{pages} page{'' if pages == 1 else 's'} of feedback in '{place.folder('feedback', '', '').parent}'.")

@@ -15,7 +15,7 @@ from typing import Any
 from nbconvert.filters.ansi import strip_ansi
 from nbformat import NotebookNode
 
-from ampcourse.grading.cells import about, checked_exercise
+from ampcourse.grading.cells import about
 from ampcourse.grading.doors.clean import clean_html, clean_markdown, harmless
 from ampcourse.grading.doors.hidden import Hidden, hidden_of
 from ampcourse.grading.model import QuestionResult
@@ -189,7 +189,7 @@ def _cells(feedback: Feedback, notebook: NotebookNode) -> Iterator[str]:
 
 
 def _question(feedback: Feedback, cell: NotebookNode, name: str, hidden: Hidden) -> Iterator[str]:
-    mark, question = feedback.marks.get(name, Mark()), feedback.questions.get(name)
+    mark = feedback.marks.get(name, Mark())
     if mark.score is not None:
         points = f": {mark.score:g} of {mark.points:g} points"
         title = f"Question {name}{points}"
@@ -197,18 +197,26 @@ def _question(feedback: Feedback, cell: NotebookNode, name: str, hidden: Hidden)
         title = f"Your answer {name}"
     anchor = _anchor(name)
     yield f'<section class="question" aria-labelledby="{anchor}">\n<h3 id="{anchor}">{html.escape(title)}</h3>'
-    if mark.score is not None:
-        yield f"<p>{html.escape(_outcome(mark, question))}</p>"
-    if sentence := feedback.decisions.get(name):
-        yield f"<p>{html.escape(sentence)}</p>"
-    if question and question.reason:
-        yield f"<p>{html.escape(question.reason)}</p>"
-    if question and question.kind == "test":
-        yield "<p>This is a test of your instructor's own; it ran inside your notebook's process.</p>"
+    yield from (f"<p>{html.escape(sentence)}</p>" for sentence in _said(feedback, name, cell))
     yield from _shown(cell, hidden, graded=bool(about(cell).get("grade")))
     if mark.comment:
         yield f'<div class="comment"><h4>Comment</h4>{_prose(mark.comment)}</div>'
     yield "</section>"
+
+
+def _said(feedback: Feedback, name: str, cell: NotebookNode) -> Iterator[str]:
+    """Sentences about a question, where its cell does not show a verdict that says the same."""
+    mark, question = feedback.marks.get(name, Mark()), feedback.questions.get(name)
+    if name in feedback.decisions:
+        yield feedback.decisions[name]
+    if question and question.kind == "judged" and any("text/html" in o.get("data", {}) for o in cell.get("outputs", [])):
+        return
+    if mark.score is not None:
+        yield _outcome(mark, question)
+    if question and question.reason:
+        yield question.reason
+    if question and question.kind == "test":
+        yield "This is a test of your instructor's own; it ran inside your notebook's process."
 
 
 def _shown(cell: NotebookNode, hidden: Hidden, graded: bool = False) -> Iterator[str]:
@@ -221,10 +229,20 @@ def _shown(cell: NotebookNode, hidden: Hidden, graded: bool = False) -> Iterator
         if graded and hidden.here(cell.source):
             yield "<p>Hidden tests ran here too; what they wrote is not shown.</p>"
             return
-        judged = graded and checked_exercise(cell.source) is not None
         for output in cell.outputs:
-            if not (judged and output.output_type == "execute_result"):  # the bare number; the heading says it
+            if not (graded and _number(output)):  # the heading says it
                 yield f'<div class="output">{_output(output, hidden)}</div>'
+
+
+def _number(output: NotebookNode) -> bool:
+    """Whether this is the bare number that nbgrader reads as the points."""
+    if output.output_type != "execute_result" or set(output.data) != {"text/plain"}:
+        return False
+    try:
+        float(output.data["text/plain"])
+    except ValueError:
+        return False
+    return True
 
 
 def _output(output: NotebookNode, hidden: Hidden) -> str:

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 TOKEN = "a-token-for-tests"
 
@@ -87,7 +88,7 @@ class Formgrader:
             return error.code, error.read().decode("utf-8", "replace"), dict(error.headers)
 
     def autograde(self, lesson: str, student: str) -> dict[str, Any]:
-        return self.send("POST", f"/formgrader/api/submission/{lesson}/{student}/autograde")
+        return self.send("POST", f"/formgrader/api/submission/{lesson}/{quote(student)}/autograde")
 
     def pages(self, lesson: str, notebook: str) -> dict[str, str]:
         """The addresses of the pages on which submissions are graded by hand, by student."""
