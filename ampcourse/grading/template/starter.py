@@ -16,8 +16,9 @@ from pathlib import Path
 from ampcourse.grading.model import Box, GradingError
 from ampcourse.grading.sandbox.channels import Channels
 from ampcourse.grading.sandbox.folders import OwnFolder
+from ampcourse.grading.sandbox.kernel import ended_because
 from ampcourse.grading.sandbox.view import WRITABLE
-from ampcourse.grading.sandbox.watch import Watched, amount, watch
+from ampcourse.grading.sandbox.watch import Watched, watch
 from ampcourse.grading.settings import Settings
 from ampcourse.grading.template.payload import pack
 from ampcourse.grading.template.process import TemplateProcess
@@ -238,17 +239,3 @@ def _in_words(last: bytes, settings: Settings) -> str:
     if len(last) != struct.calcsize("=i"):
         return ""
     return ended_because(struct.unpack("=i", last)[0], settings)
-
-
-def ended_because(status: int, settings: Settings) -> str:
-    """How a process ended, in words: a signal as a negative number, else an exit code."""
-    if status == -signal.SIGXCPU:
-        return f"it used more than {settings.cpu_seconds} s of processor time"
-    if status == -signal.SIGXFSZ:
-        return f"it wrote a file of more than {amount(settings.file_mib)}"
-    if status == -signal.SIGSEGV:
-        return "it crashed: a segmentation fault"
-    if status < 0:
-        name = signal.Signals(-status).name if -status in set(signal.Signals) else "a signal without a name"
-        return f"it was ended by signal {-status} ({name})"
-    return f"it ended by itself, with exit code {status}"

@@ -47,6 +47,8 @@ def run(plan: dict[str, Any], profile: str, payload: int, listening: list[int]) 
     sys.argv = ["ipykernel_launcher"]
     app = _application(listening, key)
     app.initialize(plan["arguments"])
+    if inline := sys.modules.get("matplotlib_inline.backend_inline"):
+        inline._enable_matplotlib_integration()  # it was loaded with pyplot, when there was no kernel yet
     app.start()
 
 

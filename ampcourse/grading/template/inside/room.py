@@ -106,7 +106,7 @@ def _devices(place: str) -> None:
         os.symlink(text, f"{place}/{name}")
     for name in ("shm", "pts"):
         os.mkdir(f"{place}/{name}")
-    mount("devpts", f"{place}/pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=620,max=64")
+    mount("devpts", f"{place}/pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     os.symlink("pts/ptmx", f"{place}/ptmx")
 
 
