@@ -31,8 +31,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _share(item: pytest.Item) -> str:
-    """What one process runs: a file, whose tests share what is slow to make; of all exercises, those of one lesson."""
+    """What one process runs: a file, whose tests share what is slow to make; of all exercises, those of one lesson; of
+    the hostile submissions, those of one way to start kernels."""
     file = item.nodeid.partition("::")[0]
+    if file.endswith("/test_hostile.py") and hasattr(item, "callspec"):
+        return f"{file} {item.callspec.id.partition('-')[0]}"
     lesson = re.search(r"\b([a-z0-9_]+)\.[a-z0-9_]+", item.callspec.id) if hasattr(item, "callspec") else None
     return f"{file} {lesson[1]}" if lesson and file.endswith("/test_every_exercise.py") else file
 

@@ -38,8 +38,8 @@ COURSE_TOML = f"""
 title = "Target"
 
 [grading]
-cell_seconds = 4
-start_seconds = 20
+cell_seconds = 3
+start_seconds = 12
 submission_seconds = 90
 memory_mib = 700
 processes = 60

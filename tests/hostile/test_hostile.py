@@ -18,7 +18,7 @@ from thefts import THEFTS
 
 from ampcourse.grading.model import Assignment, Graded
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("hostile")]
+pytestmark = pytest.mark.sandbox
 GOOD = Attack("an honest one", double=RIGHT["double"], others=RIGHT, scores=ALL)
 EVERYTHING = (*FORGERIES, *THEFTS, *FLOODS, *FAULTS)
 
