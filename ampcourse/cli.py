@@ -17,6 +17,7 @@ from ampcourse.commands.desk import course, explain, export, full_points, status
 from ampcourse.commands.feedback import feedback
 from ampcourse.commands.grade import grade
 from ampcourse.commands.options import LessonName, Place, Seconds, Whole, nearest
+from ampcourse.commands.similar import similar
 from ampcourse.commands.train import train
 
 SHELLS = ("bash", "zsh", "fish")
@@ -278,7 +279,7 @@ def completion(shell: str | None) -> int:
     return 0
 
 
-for command in (train, bench, course, verify, grade, status, explain, full_points, feedback, export):
+for command in (train, bench, course, verify, grade, status, explain, full_points, similar, feedback, export):
     main.add_command(command)
 
 if __name__ == "__main__":

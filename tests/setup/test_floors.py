@@ -25,6 +25,21 @@ FLOORS = (
 )
 """The parts of the package, from the ground up; parts of one floor do not know each other."""
 
+GRADING = (
+    {"settings", "cells", "modules"},
+    {"model", "rules", "placeholder", "reference_process"},
+    {"place", "records", "rounds", "withhold", "document", "sandbox", "release"},
+    {"decisions", "database", "boxes", "references", "template", "submission"},
+    {"assignment", "entry", "gradebook", "variants"},
+    {"batch"},
+    {"doors"},
+    {"nbgrader_hooks"},
+    {"feedback", "desk"},
+)
+"""The floors inside `grading/`, which is large enough to have its own."""
+UPWARDS = {("sandbox", "template")}
+"""The one place that chooses between two ways of starting kernels looks up to the faster one, inside a function."""
+
 
 def part(module: str) -> str:
     """The part that a dotted name belongs to, also where the package itself hands it on."""
@@ -74,3 +89,30 @@ def test_observers_never_import_answers() -> None:
             for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
             for piece in name.split(".")
         }
+
+
+def test_grading_points_downwards_too() -> None:
+    height = {name: number for number, floor in enumerate(GRADING) for name in floor}
+    wrong = []
+    for file in (PACKAGE / "grading").rglob("*.py"):
+        own = file.relative_to(PACKAGE / "grading").parts[0].removesuffix(".py")
+        if own in ("__init__", "placeholders"):  # the latter are texts for a student's process
+            continue
+        assert own in height, f"{own} stands on no floor of grading: add it to GRADING"
+        for line, other in grading_imports(file):
+            upwards = other != own and height[other] >= height[own]
+            if upwards and (own, other) not in UPWARDS:
+                wrong.append(f"{file.relative_to(PACKAGE)}:{line} imports {other}")
+    assert not wrong
+
+
+def grading_imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and part of everything of `grading/` that a file imports, inside functions too."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = node.module == "ampcourse.grading"
+            names = [f"{node.module}.{alias.name}" for alias in node.names] if inside else [node.module]
+        yield from ((node.lineno, name.split(".")[2]) for name in names if name.startswith("ampcourse.grading."))
