@@ -111,11 +111,45 @@ def run(cells: list[str], asked: dict[str, Any]) -> dict[str, Any]:
     return {"errors": errors, "seen": seen}
 
 
+def functions(folder: str) -> dict[str, Any]:
+    """Every function, class and ready-made object's method that a student can get hold of in the box, by name."""
+    everything_loaded(folder)
+    found: dict[str, Any] = {}
+    for module in [m for name, m in sorted(sys.modules.items()) if name.split(".")[0] == "ampcourse"]:
+        for name, thing in sorted(vars(module).items()):
+            if type(thing).__name__ == "Absent" or name.startswith("__"):
+                continue
+            if callable(thing) and getattr(thing, "__module__", "").startswith("ampcourse"):
+                found[f"{module.__name__}.{name}"] = thing
+            if type(thing).__module__.startswith("ampcourse"):
+                for method in dir(type(thing)):
+                    if not method.startswith("__") and callable(getattr(type(thing), method)):
+                        found[f"{module.__name__}.{name}.{method}"] = getattr(thing, method)
+    return {name: thing for name, thing in found.items() if not name.startswith("ampcourse.exercises.")}
+
+
+def try_each(folder: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """What each function of the box looks like as the answer to each question."""
+    from ampcourse.exercises.observe import observe
+
+    seen: dict[str, Any] = {name: {} for name in asked}
+    for function, answer in functions(folder).items():
+        for name, one in asked.items():
+            packed = one["packed"].encode("ascii")
+            seen[name][function] = observe(one["observer"], packed, answer, 5.0).decode("ascii")
+    return seen
+
+
 if __name__ == "__main__":
     task = json.loads(sys.stdin.read())
     only(task["folder"])
     out = os.dup(1)
     os.dup2(2, 1)
-    result = reach(task["folder"], task["names"]) if task["do"] == "reach" else run(task["cells"], task["asked"])
+    if task["do"] == "reach":
+        result = reach(task["folder"], task["names"])
+    elif task["do"] == "try each":
+        result = try_each(task["folder"], task["asked"])
+    else:
+        result = run(task["cells"], task["asked"])
     with os.fdopen(out, "w") as file:
         json.dump(result, file)
