@@ -40,6 +40,10 @@ def vary_course(course_root: Path, exercises_dir: Path) -> list[Path]:
     Raises:
         UserError: if the folder or a notebook cannot be used; then none has changed.
     """
+    if not (Path(course_root) / "source").is_dir():
+        raise GradingError(
+            f"'{course_root}' has no folder 'source': give a course directory with its source notebooks."
+        )
     waiting: list[tuple[Path, bytes]] = []
     with private.using(exercises_dir):
         for path in sorted((Path(course_root) / "source").glob("*/*.ipynb")):

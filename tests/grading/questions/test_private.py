@@ -10,8 +10,10 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from ampcourse.course import course_root
+from ampcourse.commands.vary import vary
+from ampcourse.course import UserError, course_root
 from ampcourse.exercises import check, observers, private
 from ampcourse.exercises.engine import Question, check_once
 from ampcourse.exercises.private import PrivateError
@@ -203,3 +205,18 @@ def test_the_students_process_finds_the_private_observers(folder: Callable[..., 
     box = make_box("00_start_here", notebook, folder())
     assert box.package["exercises/observers/ours.py"] == LOOK.encode()
     assert not [path for path in box.package if "answers" in path]
+
+
+def test_the_command_says_what_it_changed_and_what_is_wrong(tmp_path: Path) -> None:
+    root = tmp_path / "course é"
+    shutil.copytree(course_root() / "source" / "01_fp16_range", root / "source" / "01_fp16_range")
+    run = CliRunner().invoke
+    done = run(vary, [str(EXAMPLE), "--course", str(root)], standalone_mode=False)
+    assert "01_fp16_range.ipynb" in done.output
+    assert "1 changed: release them anew." in done.output
+    again = run(vary, [str(EXAMPLE), "--course", str(root)], standalone_mode=False)
+    assert again.output == "Nothing to change: the notebooks say it already.\n"
+    for folder, course, says in ((EXAMPLE, tmp_path, "no folder 'source'"), (tmp_path, root, "no folder 'answers'")):
+        wrong = run(vary, [str(folder), "--course", str(course)], standalone_mode=False)
+        assert isinstance(wrong.exception, UserError)
+        assert says in str(wrong.exception)
