@@ -146,6 +146,12 @@ def _check(root: Path, lesson: str, notebook: NotebookNode) -> None:
     Raises:
         UserError: at the first thing that does not.
     """
+    for name in checked(notebook):
+        try:
+            check.exercise(name)
+        except check.ExerciseError as error:
+            own = "" if private.folder() else " If it is of your own, give its folder with --exercises."
+            raise GradingError(f"'{lesson}' checks something unknown. {error}{own}") from None
     lessons = load_course(root).lessons if _lists_lessons(root / "course.toml") else ()
     if (listed := next((one for one in lessons if one.slug == lesson), None)) is not None:
         check_source(listed, notebook)
