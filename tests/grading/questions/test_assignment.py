@@ -111,7 +111,7 @@ def test_files_beside_the_notebook_come_along(plain: Callable[..., Path]) -> Non
         (lambda root: nbformat.write(notebook(points=4), root / "source" / "hw 1" / "p1.ipynb"), "make both agree"),
         (
             lambda root: nbformat.write(notebook("start_here.megabyte"), root / "source" / "hw 1" / "p1.ipynb"),
-            "did you mean 'start_here.megabytes'? If it is of your own, give its folder with --exercises.",
+            "? If it is of your own, give its folder with --exercises.",
         ),
         (
             lambda root: nbformat.write(
