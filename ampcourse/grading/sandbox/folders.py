@@ -13,6 +13,8 @@ from pathlib import Path
 
 PREFIX = "ampcourse-grading-"
 _LOCK = "in-use"
+LONGEST = 60
+"""Bytes of the folder's name: a Unix socket's path has at most 107."""
 _TOO_YOUNG = 60.0  # seconds: its maker may just be about to lock it
 
 
@@ -26,7 +28,7 @@ class OwnFolder:
     def __init__(self) -> None:
         sweep()
         while True:
-            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_places()[0]))
             self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             if (self.path / _LOCK).exists():  # another grader may have swept it away before it was locked
@@ -43,11 +45,20 @@ class OwnFolder:
 
 def sweep() -> None:
     """Remove what dead graders of this user have left."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for folder in [folder for place in _places() for folder in place.glob(f"{PREFIX}*")]:
         with contextlib.suppress(OSError):
             found = folder.lstat()
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
                 _remove_if_dead(folder, time.time() - found.st_mtime)
+
+
+def _places() -> list[Path]:
+    """Where our folders lie: the one for temporary files, unless its name is too long for a socket in it."""
+    usual = Path(tempfile.gettempdir())
+    short = Path("/tmp")
+    if len(os.fsencode(usual)) <= LONGEST or not os.access(short, os.W_OK):
+        return [usual]
+    return [short, usual]
 
 
 def _remove_if_dead(folder: Path, age: float) -> None:

@@ -99,6 +99,9 @@ def environment(settings: Settings, profile: str = "grade") -> dict[str, str]:
         "KERAS_BACKEND": "tensorflow",
         "LANG": "C.UTF-8",
         "LOGNAME": USER,
+        "MKL_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",  # results do not depend on the machine's processors, and no thread waits busily
+        "OPENBLAS_NUM_THREADS": "1",
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "PYTHONHASHSEED": "0",

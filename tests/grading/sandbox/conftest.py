@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +15,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sandbox_talk import WORD, Talk, laid_out, talking
 
 from ampcourse.grading.model import Box
-from ampcourse.grading.sandbox import SandboxStarter
+from ampcourse.grading.sandbox import SandboxStarter, probe
 from ampcourse.grading.settings import Settings
 
 BOX = Box("01_some", {"__init__.py": b'"""The box."""\n', "quiet.py": b"CALM = True\n"}, data=True)
 FILES = {"helper.py": b"def answer():\n    return 42\n", "more/table.csv": b"1,2\n", "zmq.py": b"raise SystemExit\n"}
+
+
+@functools.cache
+def _missing() -> str:
+    return " ".join(probe().reasons)
+
+
+@pytest.fixture(autouse=True)
+def _isolation(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("sandbox") and _missing():
+        pytest.skip(_missing())
 
 
 @pytest.fixture(scope="session")
