@@ -19,11 +19,12 @@ from ampcourse.commands.grade import grade
 from ampcourse.commands.options import LessonName, Place, Seconds, Whole, nearest
 from ampcourse.commands.similar import similar
 from ampcourse.commands.train import train
+from ampcourse.commands.vary import vary
 
 SHELLS = ("bash", "zsh", "fish")
 SECTIONS = {
     "Learn": ("doctor", "start", "check", "progress"),
-    "Teach": ("course", "verify", "grade", "status", "explain", "full-points", "similar", "feedback", "export"),
+    "Teach": ("course", "vary", "verify", "grade", "status", "explain", "full-points", "similar", "feedback", "export"),
     "Reproduce and measure": ("run", "train", "bench"),
     "Maintain": ("release", "completion"),
 }
@@ -279,7 +280,7 @@ def completion(shell: str | None) -> int:
     return 0
 
 
-for command in (train, bench, course, verify, grade, status, explain, full_points, similar, feedback, export):
+for command in (train, bench, course, vary, verify, grade, status, explain, full_points, similar, feedback, export):
     main.add_command(command)
 
 if __name__ == "__main__":
