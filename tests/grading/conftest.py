@@ -1,4 +1,4 @@
-"""A course of one small lesson, sample submissions made from any lesson, and plain `nbgrader` to grade them."""
+"""A course of one small lesson, sample submissions made from any lesson, and `nbgrader` to grade them."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ class Nbgrader:
 
 @pytest.fixture(scope="module")
 def grade_class() -> Callable[[Path, str], Nbgrader]:
-    """Grade the five sample submissions, and any more, of a lesson with plain nbgrader."""
+    """Grade the five sample submissions, and any more, of a lesson with nbgrader."""
 
     def run(root: Path, slug: str, more: Callable[[Lesson], dict[str, Any]] = lambda _: {}) -> Nbgrader:
         lesson, nbgrader = read_lesson(root, slug), Nbgrader(root)
@@ -309,6 +309,8 @@ def mini_class(
 ) -> Nbgrader:
     """The mini lesson's class, graded once for all tests, at a path with a space and a letter beyond ASCII."""
     root = make_course(tmp_path_factory.mktemp("mini") / "kurs für alle" / "notebooks")
+    with (root / "course.toml").open("a") as file:
+        file.write("\n[grading]\ncell_seconds = 8\n")
     release(course_root=root)
     return grade_class(root, MINI, odd_submissions)
 
