@@ -18,7 +18,7 @@ from ampcourse.grading.template.users import Users
 
 INSIDE = Path(__file__).parent / "inside"
 _SERVER, _STAGE = "/.template", "/.room"
-_NEEDED = ("--perms", "--clearenv", "--cap-drop")
+_NEEDED = ("--perms", "--clearenv", "--cap-drop", "--as-pid-1")
 # numpy's threads would not survive a fork; a kernel sets their number anew. A home of the template's own, in memory.
 _OWN = {
     "HOME": "/tmp",
@@ -49,7 +49,8 @@ def arguments(program: Bubblewrap, view: View, handed: tuple[int, int, int]) -> 
     if missing := [option for option in _NEEDED if option not in program.options]:
         raise GradingError(f"{program.version} knows no {missing[0]}, which the template needs: use 0.5 or newer.")
     words = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-    words += ["--die-with-parent", "--new-session", "--clearenv"]
+    # As process 1, since a kernel is process 2 of its room: a library that was forked may see it by its number.
+    words += ["--as-pid-1", "--die-with-parent", "--new-session", "--clearenv"]
     if os.geteuid() == 0:
         words += ["--cap-drop", "ALL", *(word for right in _RIGHTS for word in ("--cap-add", right))]
     else:

@@ -13,17 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ipykernel.ipkernel import IPythonKernel
-from kernel import handed_in  # the fresh sandbox's
+from kernel import Kernel, handed_in  # the fresh sandbox's
 
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 """In the order in which the listening sockets come; the n-th has the "port" n."""
 BLAS_THREADS = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads")
-
-
-class _Kernel(IPythonKernel):
-    async def poll_stopped_queue(self) -> None:
-        """There is no debugger that could stop."""
 
 
 def run(plan: dict[str, Any], profile: str, payload: int, listening: list[int]) -> None:
@@ -64,7 +58,7 @@ def _application(listening: list[int], key: str) -> Any:
             """Only what the kernel asks for."""
             self._ports = {name: getattr(self, f"{name}_port") for name in CHANNELS}
 
-    app = Application.instance(kernel_class=_Kernel, transport="ipc", ip="kernel", log_level=logging.CRITICAL)
+    app = Application.instance(kernel_class=Kernel, transport="ipc", ip="kernel", log_level=logging.CRITICAL)
     for number, name in enumerate(CHANNELS, 1):
         setattr(app, f"{name}_port", number)
     app.session.key = key.encode()
@@ -85,8 +79,10 @@ def _unpack(payload: int, work: Path) -> str:
 def _draw_anew() -> None:
     """Generators that were seeded before the fork would draw the same in every kernel. Python's own seeds itself."""
     import random
+    import tempfile
 
     random.seed()
+    tempfile._name_sequence = None
     if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed()
     if ssl := sys.modules.get("ssl"):
@@ -105,6 +101,8 @@ def _set_blas_threads() -> None:
     """The template loads numpy with one thread, since a fork loses all others; here there may be as many as usual."""
     wanted = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
     count = int(wanted) if wanted and wanted.isdigit() else len(os.sched_getaffinity(0))
+    if count == 1:
+        return  # as it is
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         libraries = {line.split(maxsplit=5)[5].strip() for line in file if "openblas" in line}
     for library in libraries:

@@ -60,6 +60,7 @@ def main() -> None:
         plan = json.load(file)
     if os.getuid() == 0:
         take_users(*plan["users"])
+    system.end_with_parent()
     requests = socket.socket(fileno=control)
     try:
         load(plan["preload"], plan["course"])
@@ -103,10 +104,6 @@ def load(names: list[str], course: list[str]) -> None:
         names: what must be there.
         course: what may refuse, because it is withheld.
     """
-    sys.modules["debugpy"] = None  # type: ignore[assignment] # ipykernel then has no debugger, which takes long to load
-    import ipykernel.debugger  # noqa: F401
-
-    del sys.modules["debugpy"]
     import forked  # noqa: F401
 
     for name in LOADED_ANYWAY:
@@ -160,9 +157,10 @@ class Server:
                         poll.register(started, select.POLLIN)
 
     def start(self, request: dict[str, Any], handed: list[int]) -> int | None:
-        """Fork one kernel; its descriptor, or None if that did not work, of which the asking side then knows."""
+        """Fork one kernel; its descriptor, if there was a fork. If it does not work, the asking side is told why."""
         link, payload, *listening = handed
         gate_in, gate_out = os.pipe()
+        descriptor = None
         try:
             number, descriptor = system.clone(system.NAMESPACES)
             if number == 0:
@@ -174,9 +172,10 @@ class Server:
                 socket.send_fds(answer, [b"+"], [descriptor])
             os.write(gate_out, b"x")
         except OSError as error:
+            if descriptor is not None:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             with contextlib.suppress(OSError):
                 os.write(link, f"-{error}".encode())
-            return None
         finally:
             for open_one in (gate_in, gate_out, *handed):
                 os.close(open_one)

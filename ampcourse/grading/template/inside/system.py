@@ -31,7 +31,8 @@ NAMESPACES = (
 NEW_USER = 0x10000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 0x1000, 0x4000, 0x40000
 DETACH = 2
-_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 4, 22, 24, 38, 47
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 24, 38, 47
 _JOIN_SESSION_KEYRING = 1
 
 
@@ -89,6 +90,11 @@ def own_session_keyring() -> None:
     """Leave the keyring that the template's forks would share; where the kernel has none, there is nothing to leave."""
     with contextlib.suppress(OSError):
         _call("keyctl", ctypes.c_int(_JOIN_SESSION_KEYRING), None)
+
+
+def end_with_parent() -> None:
+    """Be killed when the process that started this one ends; a change of user has made the kernel forget that."""
+    _must(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0), "end with the parent")
 
 
 def dumpable(yes: bool) -> None:
