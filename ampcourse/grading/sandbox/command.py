@@ -18,6 +18,10 @@ INSTALL = "install it (Debian and Ubuntu: apt-get install bubblewrap; Fedora: dn
 _RIGHTS = ("CAP_CHOWN", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID")
 
 
+_NAMES_OF_KEYS = ("/proc/keys", "/proc/key-users")
+"""A process holds its session's keys, also in namespaces of its own; the filter keeps it from using them."""
+
+
 @dataclass(frozen=True)
 class Bubblewrap:
     """The program, and what it can do.
@@ -88,6 +92,8 @@ def arguments(
     words += ["--seccomp", str(seccomp)] if seccomp is not None else []
     # Some settings below /proc/sys belong to a namespace, and so to whoever has opened it.
     words += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev", *_parts(view, known)]
+    for name in _NAMES_OF_KEYS:
+        words += ["--ro-bind", "/dev/null", name] if Path(name).exists() else []
     words += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*words, "--chdir", "/"], command
 

@@ -150,7 +150,7 @@ def make_plan(settings: Settings, channels: Channels, instead: list[str] | None 
         "connection_file": file,
         "connection": dict(channels.info),
         "sockets": list(channels.descriptors.values()),
-        # -P: a student's own "zmq.py" in the working folder is not for the kernel.
+        # -P: the launcher's modules are not for students, whose own may have the same names.
         "command": instead or [sys.executable, "-P", f"{INSIDE}/kernel.py", file, sockets],
     }
 

@@ -20,6 +20,7 @@ from ampcourse.grading.settings import Settings
 
 BOX = Box("01_some", {"__init__.py": b'"""The box."""\n', "quiet.py": b"CALM = True\n"}, data=True)
 FILES = {"helper.py": b"def answer():\n    return 42\n", "more/table.csv": b"1,2\n", "zmq.py": b"raise SystemExit\n"}
+FILES["größe/测 量.txt"] = "42 µ".encode()
 
 
 @functools.cache

@@ -117,6 +117,17 @@ for number, _ in odd:
         pass
 held(not leads) if not leads else print(leads)
 """,
+    "the names of the grader's keys": """
+try:
+    lines = open("/proc/keys").read().splitlines()
+except OSError:
+    lines = []
+held(len(lines) <= 1, all("_ses" in line for line in lines))  # a session of its own, at most
+""",
+    "the launcher's modules": """
+import importlib.util
+held(*(importlib.util.find_spec(name) is None for name in ("start", "look", "seccomp", "limits")))
+""",
     "the real package": """
 import importlib.util
 names = ("ampcourse.grading", "ampcourse.cli", "ampcourse.exercises.answers", "ampcourse.course")
@@ -495,6 +506,7 @@ while True:
 
 # Honest work that must succeed all the same: the code, and what it prints among other things.
 WORKS: dict[str, tuple[str, str]] = {
+    "names that are not English": ("print(open('größe/测 量.txt').read())", "42 µ"),
     "files": (
         "import helper, os; print(helper.answer(), set(os.listdir('.')) >= {'helper.py', 'more', 'zmq.py'})",
         "42 True",
@@ -536,3 +548,19 @@ WORKS: dict[str, tuple[str, str]] = {
         "grade 0 /home/student/work",
     ),
 }
+
+TENSORFLOW = """
+import numpy as np, tensorflow as tf, keras
+x = np.random.rand(256, 4).astype("float32")
+data = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))
+data = data.map(lambda a, b: (a * 2, b), num_parallel_calls=tf.data.AUTOTUNE)
+model = keras.Sequential([keras.layers.Dense(8, activation="relu"), keras.layers.Dense(1)])
+model.compile("adam", "mse", jit_compile=True)
+history = model.fit(data.batch(32).prefetch(2), epochs=2, verbose=0).history["loss"]
+square = tf.function(lambda a: tf.reduce_sum(a * a), jit_compile=True)
+model.save("kept.keras")
+again = keras.models.load_model("kept.keras")
+import psutil
+print(len(history), float(square(tf.ones(100))), len(again.weights), psutil.Process().num_threads() < 64)
+"""
+"""What a lesson does: a fit through tf.data, XLA, saving."""

@@ -59,7 +59,7 @@ def test_the_attacks_come_to_nothing_from_an_ordinary_users_sandbox(tests: list[
         "-q",
         "-p",
         "no:cacheprovider",
-        f"--basetemp=/tmp/{tmp_path.name}-user",
+        f"--basetemp={tmp_path}/theirs",
     ]
     run += [str(Path(__file__).parent / name) for name in tests]
     become = [

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sandbox_attempts import ATTEMPTS, TOOLS, WORKS
-from sandbox_talk import Talk
+from sandbox_attempts import ATTEMPTS, TENSORFLOW, TOOLS, WORKS
+from sandbox_talk import Talk, talking
+
+from ampcourse.grading.sandbox import SandboxStarter
 
 pytestmark = pytest.mark.sandbox
 
@@ -21,3 +23,9 @@ def test_an_attack_comes_to_nothing(name: str, talk: Talk, bait: dict[str, Any])
 def test_honest_work_succeeds(name: str, talk: Talk) -> None:
     code, gives = WORKS[name]
     assert gives in talk.run(code)
+
+
+@pytest.mark.full
+def test_tensorflow_works_inside(starter: SandboxStarter) -> None:
+    with talking(starter.start({})) as talk:
+        assert "2 100.0 4 True" in talk.run(TENSORFLOW, seconds=120)
