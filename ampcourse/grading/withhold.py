@@ -60,6 +60,9 @@ def _with_importers(found: set[str]) -> set[str]:
     return found - set(OBSERVING)
 
 
+_STAND_IN = '{name} = __import__("ampcourse.absent").absent.left_out("{name}")'
+
+
 def code_cells(source: Any) -> Iterator[tuple[Any, bool]]:
     """The code cells of an instructor's notebook, and whether each is given: neither an answer nor graded."""
     for cell in source.cells:
@@ -81,7 +84,8 @@ def runs_instead(source: Any, withheld: Collection[str]) -> dict[str, str]:
     """The given cells that use something withheld, and what is run instead of each.
 
     A cell runs without the statements that need it, directly or through names that other such statements would have
-    bound. Imports and definitions always run: a withheld thing can be imported, only not used.
+    bound. Imports and definitions always run: a withheld thing can be imported, only not used. Names that would have
+    been new stand for something that says why it is not there.
 
     Args:
         source: the instructor's notebook. Nothing is decided by what students wrote.
@@ -99,11 +103,13 @@ def runs_instead(source: Any, withheld: Collection[str]) -> dict[str, str]:
             for statement in tree.body:
                 names.written(statement)
             continue
-        kept = [statement for statement in tree.body if names.runs(statement)]
-        whole, text = len(kept) == len(tree.body), cell.source.strip()
-        runs.setdefault(text, []).append(text if whole else ast.unparse(ast.Module(kept, [])))
-    longest = {text: max(parts, key=len) for text, parts in runs.items()}  # the same text may stand in several places
-    return {text: part for text, part in longest.items() if part != text}
+        kept = [names.instead(statement) for statement in tree.body]
+        whole, text = all(part is None for part in kept), cell.source.strip()
+        parts = ([statement] if part is None else part for statement, part in zip(tree.body, kept, strict=True))
+        lines = [line for part in parts for line in part]
+        runs.setdefault(text, []).append(text if whole else ast.unparse(ast.Module(lines, [])))
+    # The same text may stand in several places: then it runs as far as it can in one of them.
+    return {text: max(parts, key=len) for text, parts in runs.items() if text not in parts}
 
 
 @dataclass
@@ -114,9 +120,16 @@ class _Names:
     missing: set[str] = field(default_factory=set)
     ours: dict[str, str] = field(default_factory=dict)
     libraries: set[str] = field(default_factory=set)
+    there: set[str] = field(default_factory=set)
 
-    def runs(self, statement: ast.stmt) -> bool:
-        """Whether a statement of a given cell can run; remembers what it binds."""
+    def instead(self, statement: ast.stmt) -> list[ast.stmt] | None:
+        """What runs in the place of a statement of a given cell, or None for itself; remembers what it binds."""
+        if self._runs(statement):
+            return None
+        new = sorted(_uses(statement)[0] - self.there - {"_"})
+        return [line for name in new for line in ast.parse(_STAND_IN.format(name=name)).body]
+
+    def _runs(self, statement: ast.stmt) -> bool:
         bound, now, later = _uses(statement)
         imports = self._imports(statement)
         sick = bool(now & self.missing) or self._reaches(statement, deferred=False)
@@ -130,12 +143,15 @@ class _Names:
         for name, target in imports.items():
             self.ours[name] = target
             (self.missing.add if target in self.withheld else self.missing.discard)(name)
+        if not sick:
+            self.there |= bound
         return not sick
 
     def written(self, statement: ast.stmt) -> None:
         """Note what the answer in this place binds: it is the student's own, and runs."""
         bound, _, _ = _uses(statement)
         self.missing -= bound
+        self.there |= bound
         for name in bound:
             self.ours.pop(name, None)
         self.ours.update(self._imports(statement))

@@ -42,3 +42,8 @@ def _refuses(use: str) -> Callable[..., NoReturn]:
 
 for _use in _USES.split():
     setattr(Absent, f"__{_use}__", _refuses(f"__{_use}__"))
+
+
+def left_out(name: str) -> Absent:
+    """What stands for a name that a given cell would have bound, had that part of it been run."""
+    return Absent(f"'{name}' is not there while grading: what makes it would answer an exercise.")

@@ -13,7 +13,7 @@ from ampcourse.grading import boxes
 from ampcourse.grading.boxes import asked_exercises, make_box
 from ampcourse.grading.model import Box, GradingError
 from ampcourse.grading.modules import below, home, modules
-from ampcourse.grading.withhold import never
+from ampcourse.grading.withhold import never, runs_instead
 
 from .conftest import LESSONS, box_of, source_of
 
@@ -103,6 +103,15 @@ def test_what_is_withheld_can_be_imported_and_says_why_it_cannot_be_used(inside:
         assert "because it would answer an exercise: write it yourself" in errors[number]
     assert "ImportError" in errors[9]
     assert "ModuleNotFoundError" in errors[10]
+
+
+def test_a_name_of_a_given_cell_that_was_left_out_says_so_when_it_is_used(inside: Callable[..., Any]) -> None:
+    slug = "01_fp16_range"
+    given = next(cell.source for cell in source_of(slug).cells if "half = " in cell.source)
+    cells = ["seed = 0", runs_instead(source_of(slug), box_of(slug).withheld)[given.strip()], "half.ulp(1.0)"]
+    errors = dict(inside(box_of(slug), "run", cells=cells, asked={})["errors"])
+    assert set(errors) == {2}
+    assert "'half' is not there while grading: what makes it would answer an exercise." in errors[2]
 
 
 def test_every_exercise_of_the_course_belongs_to_a_lesson_whose_box_withholds_it() -> None:
