@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -31,14 +32,17 @@ class OwnFolder:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_places()[0]))
             self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            if (self.path / _LOCK).exists():  # another grader may have swept it away before it was locked
-                return
+            if (self.path / _LOCK).exists():  # else another grader may have swept it away before it was locked
+                break
             os.close(self._lock)
+        self._maker = os.getpid()
+        atexit.register(self.close)
 
     def close(self) -> None:
-        """Remove it; may be called again."""
+        """Remove it; may be called again. In a fork it stays: it is not the fork's."""
         lock, self._lock = self._lock, -1
-        if lock >= 0:
+        atexit.unregister(self.close)
+        if lock >= 0 and os.getpid() == self._maker:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(lock)
 

@@ -25,8 +25,8 @@ class Pidfd:
         self._held = os.pidfd_open(pid)
 
     def kill(self) -> None:
-        """End it now, and with the first process of a PID namespace all others there."""
-        with contextlib.suppress(ProcessLookupError):
+        """End it now, and with the first process of a PID namespace all others there; nothing if it is gone."""
+        with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._held, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:

@@ -77,7 +77,8 @@ class Watched:
             if not reason:
                 return OFTEN if soon else SELDOM
         self.stop()
-        self._kill(reason)
+        with contextlib.suppress(Exception):  # it ends just now; the watchdog itself must go on
+            self._kill(reason)
         return None
 
     def _unseen(self) -> str:

@@ -506,7 +506,6 @@ while True:
 
 # Honest work that must succeed all the same: the code, and what it prints among other things.
 WORKS: dict[str, tuple[str, str]] = {
-    "names that are not English": ("print(open('größe/测 量.txt').read())", "42 µ"),
     "files": (
         "import helper, os; print(helper.answer(), set(os.listdir('.')) >= {'helper.py', 'more', 'zmq.py'})",
         "42 True",

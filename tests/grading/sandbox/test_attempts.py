@@ -25,6 +25,10 @@ def test_honest_work_succeeds(name: str, talk: Talk) -> None:
     assert gives in talk.run(code)
 
 
+def test_files_with_names_from_everywhere(talk: Talk) -> None:
+    assert talk.run("print(open('größe/测 量.txt').read())") == "42 µ"
+
+
 @pytest.mark.full
 def test_tensorflow_works_inside(starter: SandboxStarter) -> None:
     with talking(starter.start({})) as talk:

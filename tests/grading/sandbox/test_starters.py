@@ -19,6 +19,7 @@ from ampcourse.grading.sandbox import SandboxStarter, UnsafeStarter
 from ampcourse.grading.sandbox.counting import Namespace
 from ampcourse.grading.sandbox.folders import PREFIX, OwnFolder
 from ampcourse.grading.sandbox.kernel import SandboxKernel
+from ampcourse.grading.sandbox.watch import watch
 from ampcourse.grading.settings import Settings
 
 pytestmark = pytest.mark.sandbox
@@ -128,6 +129,7 @@ def test_a_kernel_outlives_the_thread_that_started_it(starter: SandboxStarter) -
 GRADER = """
 import sys, time
 from ampcourse.grading.model import Box
+from ampcourse.grading.sandbox.watch import watch
 from ampcourse.grading.settings import Settings
 from ampcourse.grading.sandbox import SandboxStarter
 starter = SandboxStarter(Box("x", {"__init__.py": b""}), Settings())
@@ -158,6 +160,36 @@ def test_living_graders_keep_their_folders() -> None:
     mine.close()
     mine.close()
     assert not mine.path.exists()
+
+
+def test_a_grader_that_ends_takes_its_folder_along() -> None:
+    code = (
+        "import os\nfrom ampcourse.grading.sandbox.folders import OwnFolder\n"
+        "mine = OwnFolder()\nif os.fork() == 0:\n    mine.close()\n    os._exit(0)\nos.wait()\n"
+        "print(mine.path.exists(), mine.path)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert said[0] == "True" and not Path(said[1]).exists()
+
+
+def test_the_watchdog_outlives_what_goes_wrong(starter: SandboxStarter) -> None:
+    def fail(reason: str) -> None:
+        raise RuntimeError(reason)
+
+    kernels = [_python(starter, "import time; time.sleep(600)") for _ in range(2)]
+    watch(kernels[0].first.pid, Settings(memory_mib=1), fail)
+    time.sleep(0.3)
+    reasons: list[str] = []
+    watch(kernels[1].first.pid, Settings(memory_mib=1), reasons.append)
+    end = time.monotonic() + 10 * PATIENCE
+    while not reasons and time.monotonic() < end:
+        time.sleep(0.01)
+    assert reasons == ["it used more than 1 MiB of memory"]
+    assert len([one for one in threading.enumerate() if one.name == "sandbox watchdog"]) == 1
+    for kernel in kernels:
+        kernel.stop()
+        kernel.kill("too late")
+        assert kernel.reason() == "it was stopped"
 
 
 def test_descriptors_come_back(starter: SandboxStarter) -> None:
