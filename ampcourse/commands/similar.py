@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,13 +18,29 @@ THRESHOLD = 0.9  # that of grading.desk.similar, which is imported only when it 
 _LISTED = 50
 
 
+class Share(click.FloatRange):
+    """A share from a half to all; NaN, which lies in every range for click, is refused."""
+
+    name = "number"
+
+    def __init__(self) -> None:
+        super().__init__(0.5, 1.0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The share."""
+        share = super().convert(value, param, ctx)
+        if math.isnan(share):
+            self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
+        return share
+
+
 @click.command(short_help="Find submissions that are too much alike.")
 @click.argument("lesson", metavar="LESSON")
 @click.option("--course", metavar="DIR", type=Place(), help="The course directory. [default: here, or notebooks/]")
 @click.option(
     "--threshold",
     metavar="X",
-    type=click.FloatRange(0.5, 1.0),
+    type=Share(),
     default=THRESHOLD,
     show_default=True,
     help="List pairs that have at least this share in common.",

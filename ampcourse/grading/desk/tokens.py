@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -29,10 +30,10 @@ def code_tokens(text: str, given: str = "", known: Iterable[str] = ()) -> list[s
         given: the cell as it was released.
         known: names that stay what they are where the code does not parse and nobody can tell what it binds.
     """
-    tokens = _tokens(text, known)
-    if tokens == _tokens(given, known):
+    names = frozenset(known)
+    tokens, (released, head) = _tokens(text, names), _given(given, names)
+    if tokens == released:
         return []
-    head = _head(given, known)
     for start in range(len(tokens) - len(head) + 1 if head else 0):
         if tokens[start : start + len(head)] == head:
             return tokens[:start] + tokens[start + len(head) :]
@@ -69,11 +70,12 @@ class Alphabet:
         return letter
 
 
-def _tokens(text: str, known: Iterable[str]) -> list[str]:
+def _tokens(text: str, known: frozenset[str]) -> list[str]:
     text = text[:_LONGEST]
     tree = parsed(text)
     own = _bound_anywhere(tree) if tree is not None else None
-    kept, found, before = frozenset(known) | _BUILTINS, [], ""
+    text = _plain(tree) or text if tree is not None else text
+    kept, found, before = known | _BUILTINS, [], ""
     for kind, value in PythonLexer().get_tokens(text):
         if kind in Comment or kind in String.Doc or kind in Text or kind in Whitespace or not value.strip():
             continue
@@ -89,6 +91,20 @@ def _tokens(text: str, known: Iterable[str]) -> list[str]:
             found += value if len(value) > 1 and not value.isidentifier() and kind not in Name else [value]
         before = value
     return found
+
+
+def _plain(tree: ast.Module) -> str:
+    """The code as Python itself would write it, without docstrings: one way to lay out, quote and bracket it."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and ast.get_docstring(node) is not None
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    try:
+        return ast.unparse(tree)
+    except (RecursionError, ValueError):
+        return ""
 
 
 def _bound_anywhere(tree: ast.Module) -> frozenset[str]:
@@ -107,11 +123,13 @@ def _bound_anywhere(tree: ast.Module) -> frozenset[str]:
     return frozenset(names)
 
 
-def _head(given: str, known: Iterable[str]) -> list[str]:
-    """The tokens of a stub before the line that raises NotImplementedError."""
+@functools.lru_cache(maxsize=256)
+def _given(given: str, known: frozenset[str]) -> tuple[list[str], list[str]]:
+    """The tokens of a stub, and those before its line that raises NotImplementedError. A class has the same ones."""
+    released = _tokens(given, known)
     lines = given.splitlines()
     stop = next((n for n, line in enumerate(lines) if line.strip().startswith("raise NotImplementedError")), None)
     if stop is None:
-        return _tokens(given, known)
+        return released, released
     indent = lines[stop][: len(lines[stop]) - len(lines[stop].lstrip())]
-    return _tokens("\n".join([*lines[:stop], f"{indent}pass"]), known)[:-1]
+    return released, _tokens("\n".join([*lines[:stop], f"{indent}pass"]), known)[:-1]
