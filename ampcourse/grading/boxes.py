@@ -18,7 +18,8 @@ from ampcourse.exercises import check, private
 from ampcourse.exercises.model import Exercise
 from ampcourse.grading.cells import about, checked_exercise
 from ampcourse.grading.model import Box, GradingError
-from ampcourse.grading.modules import ROOT, below, folder, imported, modules, offered, parents
+from ampcourse.grading.modules import ROOT, below, folder, imported, names, offered, parents
+from ampcourse.grading.modules import module as read_module
 from ampcourse.grading.withhold import OBSERVING, SWITCHED_OFF, answering, code_cells, never, parsed
 
 _PLACEHOLDERS = Path(__file__).with_name("placeholders")
@@ -59,8 +60,8 @@ def make_box(lesson: str, source: NotebookNode | bytes, exercises_dir: Path | No
     given = _given_imports(notebook)
     inside, met = _reach({*OBSERVING, *_observer_modules(exercises), *given}, out)
     absent = {name: _because(name, withheld) for name in met | (withheld - never())}
-    package = {modules()[name].path: _bytes(modules()[name].path) for name in inside - {ROOT}}
-    package |= {modules()[name].path: _withheld_text(says) for name, says in absent.items()}
+    package = {read_module(name).path: _bytes(read_module(name).path) for name in inside - {ROOT}}
+    package |= {read_module(name).path: _withheld_text(says) for name, says in absent.items()}
     package |= _fixed(inside | absent.keys()) | private.observer_files(exercises_dir)
     return Box(
         lesson=lesson,
@@ -107,7 +108,7 @@ def asked_exercises(lesson: str, notebook: NotebookNode, exercises_dir: Path | N
 
 def _given_imports(notebook: NotebookNode) -> set[str]:
     """The modules that the given cells import, also those that they get from a package's table as `package.name`."""
-    known, found, bound = frozenset(modules()), set(), {}
+    known, found, bound = names(), set(), {}
     trees = [parsed(cell.source) for cell, given in code_cells(notebook) if given]
     for node in (node for tree in trees for node in ast.walk(tree)):
         for name, target in imported(node, "__main__", False, known):
@@ -122,7 +123,7 @@ def _given_imports(notebook: NotebookNode) -> set[str]:
 
 
 def _observer_modules(exercises: Iterable[Exercise]) -> set[str]:
-    return {exercise.observer.__module__ for exercise in exercises} & modules().keys()
+    return {exercise.observer.__module__ for exercise in exercises} & names()
 
 
 def _reach(roots: set[str], out: Collection[str]) -> tuple[set[str], set[str]]:
@@ -139,7 +140,7 @@ def _reach(roots: set[str], out: Collection[str]) -> tuple[set[str], set[str]]:
             met.add(name)
             continue
         inside.add(name)
-        waiting += modules()[name].needs
+        waiting += read_module(name).needs
     return inside | {ROOT}, met
 
 
@@ -167,7 +168,7 @@ def _filled(name: str, **values: str) -> bytes:
 def _fixed(there: Collection[str]) -> dict[str, bytes]:
     """The root, which offers only what is there, and what stands for checks and for things withheld."""
     own = {name: f"{ROOT}.switched_off:{name}" for name in SWITCHED_OFF}
-    table = {k: v for k, v in modules()[ROOT].offers.items() if v.partition(":")[0] in there} | own
+    table = {k: v for k, v in read_module(ROOT).offers.items() if v.partition(":")[0] in there} | own
     listed = "{" + ", ".join(f"{k!r}: {v!r}" for k, v in sorted(table.items())) + "}"
     return {
         "__init__.py": _filled("root.py.txt", version=repr(ampcourse.__version__), lazy=listed),

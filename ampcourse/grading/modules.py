@@ -52,47 +52,62 @@ def folder() -> Path:
 
 
 @functools.cache
+def names() -> frozenset[str]:
+    """The names of all modules of the package; none is read for that."""
+    return frozenset(_paths())
+
+
+@functools.cache
+def module(name: str) -> Module:
+    """One module, read when it is asked for."""
+    return _read(name, _paths()[name], names())
+
+
+@functools.cache
 def modules() -> Mapping[str, Module]:
     """All modules of the package by name."""
-    paths = {_dotted(path): path for path in sorted(_python_files())}
-    names = frozenset(paths)
-    return {name: _read(name, path, names) for name, path in paths.items()}
+    return {name: module(name) for name in _paths()}
+
+
+@functools.cache
+def _paths() -> Mapping[str, Path]:
+    return {_dotted(path): path for path in sorted(_python_files())}
 
 
 def below(name: str) -> set[str]:
     """A module and, if it is a package, everything in it."""
-    return {m for m in modules() if m == name or m.startswith(f"{name}.")}
+    return {m for m in names() if m == name or m.startswith(f"{name}.")}
 
 
 def home(dotted: str) -> str | None:
     """The module of a name such as "ampcourse.numerics.FLOAT16.round"; itself for a module; None if there is none."""
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
-        module = ".".join(parts[:length])
-        if module in modules():
-            return module if length == len(parts) else _defining(module, parts[length], set())
+        found = ".".join(parts[:length])
+        if found in names():
+            return found if length == len(parts) else _defining(found, parts[length], set())
     return None
 
 
-def offered(module: str, name: str) -> str:
-    """The module that one gets to by `from module import name`: a submodule, what the table says, else itself."""
-    if f"{module}.{name}" in modules():
-        return f"{module}.{name}"
-    found = modules()[module]
+def offered(package: str, name: str) -> str:
+    """The module that one gets to by `from package import name`: a submodule, what the table says, else itself."""
+    if f"{package}.{name}" in names():
+        return f"{package}.{name}"
+    found = module(package)
     target = found.offers.get(name, "").partition(":")[0]
-    return target if target in found.lazy else module
+    return target if target in found.lazy else package
 
 
-def _defining(module: str, name: str, seen: set[str]) -> str | None:
-    found = modules()[module]
-    if f"{module}.{name}" in modules():
-        return f"{module}.{name}"
+def _defining(package: str, name: str, seen: set[str]) -> str | None:
+    if f"{package}.{name}" in names():
+        return f"{package}.{name}"
+    found = module(package)
     if name not in found.offers:
-        return module if name in found.defines else None
+        return package if name in found.defines else None
     target, _, attribute = found.offers[name].partition(":")
     if not attribute or target in seen:
         return target
-    return _defining(target, attribute, seen | {module})
+    return _defining(target, attribute, seen | {package})
 
 
 def _python_files() -> Iterator[Path]:
@@ -106,14 +121,14 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _read(name: str, path: Path, names: frozenset[str]) -> Module:
+def _read(name: str, path: Path, known: frozenset[str]) -> Module:
     tree = ast.parse(path.read_text("utf-8"))
     package = path.name == "__init__.py"
-    table = _table(name, tree, names) if package else {}
-    needs, offers = set() if table else set(_built(tree, names)), dict(table)
+    table = _table(name, tree, known) if package else {}
+    needs, offers = set() if table else set(_built(tree, known)), dict(table)
     at_once = {id(node) for node in _outside_functions(tree)}
     for node in _that_run(tree):
-        for bound, target in imported(node, name, package, names):
+        for bound, target in imported(node, name, package, known):
             needs.add(target.partition(":")[0])
             if id(node) in at_once:
                 offers[bound] = target
@@ -137,7 +152,7 @@ def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
             yield from _outside_functions(child)
 
 
-def imported(node: ast.AST, module: str, package: bool, names: frozenset[str]) -> Iterator[tuple[str, str]]:
+def imported(node: ast.AST, importer: str, package: bool, known: frozenset[str]) -> Iterator[tuple[str, str]]:
     """The names of ours that an import binds, and where each comes from: "module" or "module:name"."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -146,25 +161,25 @@ def imported(node: ast.AST, module: str, package: bool, names: frozenset[str]) -
     if isinstance(node, ast.ImportFrom):
         base = node.module or ""
         if node.level:
-            above = module.split(".")[: len(module.split(".")) - node.level + package]
+            above = importer.split(".")[: len(importer.split(".")) - node.level + package]
             base = ".".join([*above, *([base] if base else [])])
         if base.partition(".")[0] != ROOT:
             return
         for alias in node.names:
             whole = f"{base}.{alias.name}"
-            yield alias.asname or alias.name, whole if whole in names else f"{base}:{alias.name}"
+            yield alias.asname or alias.name, whole if whole in known else f"{base}:{alias.name}"
 
 
-def _built(tree: ast.AST, names: frozenset[str]) -> Iterator[str]:
+def _built(tree: ast.AST, known: frozenset[str]) -> Iterator[str]:
     """Modules whose names are put together: everything in the package that the text names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr) and node.values and isinstance(node.values[0], ast.Constant):
             begin = str(node.values[0].value)
-            if begin.startswith(f"{ROOT}.") and begin.endswith(".") and begin[:-1] in names:
-                yield from (name for name in names if name.startswith(begin) and "." not in name[len(begin) :])
+            if begin.startswith(f"{ROOT}.") and begin.endswith(".") and begin[:-1] in known:
+                yield from (name for name in known if name.startswith(begin) and "." not in name[len(begin) :])
 
 
-def _table(package: str, tree: ast.Module, names: frozenset[str]) -> dict[str, str]:
+def _table(package: str, tree: ast.Module, known: frozenset[str]) -> dict[str, str]:
     """The names that a package imports on first use, from tables of texts beside its `__getattr__`."""
     if not any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body):
         return {}
@@ -178,17 +193,17 @@ def _table(package: str, tree: ast.Module, names: frozenset[str]) -> dict[str, s
         else:
             continue
         for key, entry in entries:
-            if target := _target(package, _text(key), _text(entry), names):
+            if target := _target(package, _text(key), _text(entry), known):
                 found[_text(key)] = target
     return found
 
 
-def _target(package: str, name: str, entry: str, names: frozenset[str]) -> str:
+def _target(package: str, name: str, entry: str, known: frozenset[str]) -> str:
     module, _, attribute = entry.partition(":")
-    if module in names:  # with nothing behind it, the module itself in the root's table, and the name in others'
+    if module in known:  # with nothing behind it, the module itself in the root's table, and the name in others'
         return f"{module}:{attribute}" if attribute else module if package == ROOT else f"{module}:{name}"
     inner = f"{package}.{module}"
-    return "" if inner not in names else inner if name == module else f"{inner}:{name}"
+    return "" if inner not in known else inner if name == module else f"{inner}:{name}"
 
 
 def _text(node: ast.AST | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ampcourse.grading.cells import about
 from ampcourse.grading.model import GradingError
-from ampcourse.grading.modules import ROOT, below, home, imported, modules, offered
+from ampcourse.grading.modules import ROOT, below, home, imported, modules, names, offered
 
 OBSERVING = (
     "ampcourse.exercises",
@@ -50,7 +50,7 @@ def answering(asks_for: Iterable[str]) -> set[str]:
         found |= below(module)
     if there := found & set(OBSERVING):
         raise GradingError(f"An exercise asks for something in '{min(there)}', without which nothing can be observed.")
-    return _with_importers(found)
+    return _with_importers(found) if found else found
 
 
 def _with_importers(found: set[str]) -> set[str]:
@@ -157,7 +157,7 @@ class _Names:
         self.ours.update(self._imports(statement))
 
     def _imports(self, statement: ast.stmt) -> dict[str, str]:
-        known = frozenset(modules())
+        known = names()
         found: dict[str, str] = {}
         for node in ast.walk(statement):
             for name, target in imported(node, "__main__", False, known):
