@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OFTEN, SELDOM = 0.03, 0.1
 """Seconds between two looks: at one that is near a limit, and otherwise."""
 SPARE_PROCESSES = 8
+SHARING = 16
+"""Processes up to which it is asked what they share: that takes time, and others must be watched meanwhile."""
 SOCKETS, DIALLED = 1000, 100
 """What they hold is the kernel's memory, which no other limit counts: some 200 KiB each, of those of the Internet's
 kind some 10 MiB for a pair."""
@@ -112,8 +114,8 @@ class Watched:
         return "", used.memory > most / 2
 
     def _own(self, used: Used) -> int:
-        """Their memory when pages that several share are not counted for each."""
-        own = self._counted.own_memory() if used.processes > 1 and self._counted else None
+        """Their memory when pages that several share are not counted for each; of a crowd it is not asked."""
+        own = self._counted.own_memory() if 1 < used.processes <= SHARING and self._counted else None
         return used.memory if own is None else min(own, used.memory)
 
 

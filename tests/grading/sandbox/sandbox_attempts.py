@@ -346,6 +346,20 @@ time.sleep(20)
         {"memory_mib": 200},
         "more than 200 MiB of memory",
     ),
+    "memory, shared with children and so not a fault": (
+        """
+piece = bytearray(os.urandom(1)) * (60 << 20)
+children = []
+for _ in range(4):
+    if (child := os.fork()) == 0:
+        time.sleep(1)
+        os._exit(0)
+    children.append(child)
+held(*(os.waitpid(child, 0)[1] == 0 for child in children))
+""",
+        {"memory_mib": 200},
+        "",
+    ),
     "memory, shared and by nobody's own": (
         """
 page = mmap.mmap(-1, 2 << 30)

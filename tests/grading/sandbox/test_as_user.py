@@ -6,6 +6,8 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,14 @@ def _opened(needed: list[Path]) -> list[str]:
     return lines
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that the other user can reach, as pytest's own cannot be."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
 @pytest.mark.parametrize(
     "tests",
     [
@@ -46,10 +56,9 @@ def _opened(needed: list[Path]) -> list[str]:
         pytest.param(["test_deadly.py", "test_starters.py", "test_probe.py"], id="the rest", marks=pytest.mark.full),
     ],
 )
-def test_the_attacks_come_to_nothing_from_an_ordinary_users_sandbox(tests: list[str], tmp_path: Path) -> None:
+def test_the_attacks_come_to_nothing_from_an_ordinary_users_sandbox(tests: list[str], open_folder: Path) -> None:
     if os.geteuid() != 0:
         return  # this whole suite is run by one
-    tmp_path.chmod(0o777)
     needed = [Path(sys.base_prefix).resolve(), Path(sys.prefix), CLONE]
     run = [
         sys.executable,
@@ -59,7 +68,7 @@ def test_the_attacks_come_to_nothing_from_an_ordinary_users_sandbox(tests: list[
         "-q",
         "-p",
         "no:cacheprovider",
-        f"--basetemp={tmp_path}/theirs",
+        f"--basetemp={open_folder}/theirs",
     ]
     run += [str(Path(__file__).parent / name) for name in tests]
     become = [

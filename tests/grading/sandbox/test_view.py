@@ -13,7 +13,7 @@ import pytest
 from sandbox_talk import PATIENCE
 
 from ampcourse.grading.model import Box, GradingError
-from ampcourse.grading.sandbox import SandboxStarter, command, folders, limits, seccomp, users, view
+from ampcourse.grading.sandbox import SandboxStarter, command, counting, folders, limits, seccomp, users, view
 from ampcourse.grading.sandbox.channels import Channels
 from ampcourse.grading.sandbox.view import BIND, LINK, make_view
 from ampcourse.grading.settings import Settings
@@ -155,6 +155,11 @@ def test_limits_never_rise() -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "(64, 64)"
     assert len({kind for kind, *_ in limits.rlimits(Settings())}) == len(limits.rlimits(Settings()))
+
+
+def test_a_process_cannot_make_up_lines_by_its_name() -> None:
+    status = "Name:\ta\x0bRssAnon:\t-9 kB\x85Threads:\tx\nRssAnon:\t5 kB\nVmPTE:\t2 kB\nThreads:\t3\n"
+    assert counting._sum(iter([status])) == counting.Used(5 * 1024, 2 * 1024, 3, 1)
 
 
 def test_two_sandboxes_never_share_a_user() -> None:
