@@ -80,7 +80,8 @@ def test_the_attacks_come_to_nothing_from_an_ordinary_users_sandbox(tests: list[
         "--inh-caps=-all",
     ]
     lines = [*_opened(needed), f"cd {shlex.quote(str(CLONE))}", f"exec {shlex.join([*become, *run])}"]
-    surroundings = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": "/tmp"}
+    # As in CI, where a test that needs a sandbox may not be skipped.
+    surroundings = {**os.environ, "AMPCOURSE_CI": "1", "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": "/tmp"}
     result = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", "\n".join(lines)],
         capture_output=True,
@@ -89,4 +90,4 @@ def test_the_attacks_come_to_nothing_from_an_ordinary_users_sandbox(tests: list[
         timeout=300 * PATIENCE,
     )
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
-    assert " passed" in result.stdout and "skipped" not in result.stdout
+    assert " passed" in result.stdout
