@@ -20,7 +20,7 @@ course_option = click.option(
     "root",
     metavar="DIR",
     type=Place(),
-    help="The course directory, which holds source/ and submitted/; default: notebooks/ of the clone.",
+    help="The course directory; default: the current folder if it is one, else notebooks/ of the clone.",
 )
 db_option = click.option(
     "--db", metavar="URL", help="The gradebook; default: what nbgrader_config.py says, else gradebook.db in DIR."
@@ -34,10 +34,9 @@ def open_course(root: Path | None, db: str | None = None) -> Any:
     Raises:
         UserError: if there is none there, or nbgrader is missing.
     """
-    from ampcourse.course import course_root
-    from ampcourse.grading.place import open_place
+    from ampcourse.grading.place import default_root, open_place
 
-    place = open_place(root if root is not None else course_root(), db)
+    place = open_place(root if root is not None else default_root(), db)
     if not place.source("_").parent.is_dir():
         raise UserError(
             f"'{place.root}' has no folder 'source': name a course directory with --course, "
@@ -265,6 +264,7 @@ def course(folder: Path) -> int:
     \b
     Examples:
       ampcourse course ~/amp-course
+      ampcourse course 2026-summer
     """
     from ampcourse.grading.desk.new_course import new_course
 

@@ -180,8 +180,9 @@ def replayed(
     with private.using(exercises_dir):
         assignment = make_assignment(place.root, record.lesson, asked.notebook, exercises_dir=exercises_dir, tell=tell)
         folder = place.folder("submitted", record.student, record.lesson)
-        submission = read_submission(folder, record.student, asked.notebook, assignment.settings)
-        starter: Starter = choose_starter(assignment.box, assignment.settings, unsafe=unsafe)
+        others = [name for name in place.notebooks(record.lesson) if name != asked.notebook]
+        submission = read_submission(folder, record.student, asked.notebook, assignment.settings, others)
+        starter: Starter = choose_starter(assignment.box, assignment.settings, unsafe=unsafe, fast=False)
         try:
             found = replay(submission, assignment, starter, asked.exercise)
         finally:

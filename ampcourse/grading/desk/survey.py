@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ampcourse.course import CourseError, load_course
@@ -76,25 +78,35 @@ class Book:
 
 
 def lessons_of(place: Place, wanted: Sequence[str] = ()) -> list[str]:
-    """The lessons meant: by slug, name or number where there is a course.toml, else by folder; all if none is named.
+    """The lessons meant: by slug, name or number of course.toml, or by an assignment's folder; all if none is named.
 
     Raises:
-        CourseError: if there is no such lesson.
+        CourseError: if there is no such lesson, or course.toml is wrong.
     """
-    try:
-        course = load_course(place.root)
-    except CourseError:
-        if (place.root / "course.toml").exists():
-            raise
-        known = sorted(path.parent.name for path in place.source("_").parent.glob("*/*.ipynb"))
-        known = list(dict.fromkeys(known))
-        if strange := [name for name in wanted if name not in known]:
+    course = load_course(place.root) if lists_lessons(place.root / "course.toml") else None
+    listed = [lesson.slug for lesson in course.lessons] if course is not None else []
+    folders = sorted({path.parent.name for path in place.source("_").parent.glob("*/*.ipynb")})
+    known = [*listed, *(name for name in folders if name not in listed)]
+    found = []
+    for name in wanted:
+        if name in known:
+            found.append(name)
+        elif course is not None and name not in folders:
+            found.append(course.lesson(name).slug)
+        else:
             there = f"choose from: {', '.join(known)}" if known else "source/ holds none"
-            raise CourseError(f"There is no lesson '{strange[0]}'; {there}.") from None
-        return list(dict.fromkeys(wanted)) or known
-    if wanted:
-        return list(dict.fromkeys(course.lesson(name).slug for name in wanted))
-    return [lesson.slug for lesson in course.lessons]
+            raise CourseError(f"There is no lesson '{name}'; {there}.")
+    return list(dict.fromkeys(found)) if wanted else known
+
+
+def lists_lessons(path: Path) -> bool:
+    """Whether a course.toml has lessons; a plain course of nbgrader's may have one for its limits alone."""
+    try:
+        return "lesson" in tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True  # load_course says what is wrong with it
 
 
 @contextlib.contextmanager
