@@ -51,10 +51,13 @@ found = [path for path in BAIT["paths"] if os.path.lexists(path)]
 held(not found) if not found else print("there:", found)
 """,
     "paths known to be dangerous": """
-held(*(not os.path.lexists(path) for path in (
+paths = (
     "/sys", "/var", "/srv", "/mnt", "/media", "/opt", "/boot", "/run/docker.sock", "/var/run/docker.sock",
     "/run/user", "/run/dbus", "/run/systemd", "/tmp/.X11-unix", "/etc/shadow", "/etc/ssh", "/etc/jupyter",
-    "/etc/machine-id", "/etc/hostname", "/etc/resolv.conf", "/usr/local/share/nbgrader/exchange", "/old_root")))
+    "/etc/machine-id", "/etc/hostname", "/etc/resolv.conf", "/usr/local/share/nbgrader/exchange", "/old_root")
+python = [os.path.join(prefix, "") for prefix in (sys.prefix, sys.base_prefix)]  # it may lie in /opt
+there = [path for path in paths if os.path.lexists(path) and not any(one.startswith(path + "/") for one in python)]
+held(not there) if not there else print(there)
 """,
     "everything that can be listed": """
 text = BAIT["word"].encode()
