@@ -209,7 +209,8 @@ def _said(feedback: Feedback, name: str, cell: NotebookNode) -> Iterator[str]:
     mark, question = feedback.marks.get(name, Mark()), feedback.questions.get(name)
     if name in feedback.decisions:
         yield feedback.decisions[name]
-    if question and question.kind == "judged" and any("text/html" in o.get("data", {}) for o in cell.get("outputs", [])):
+    verdict = any("text/html" in output.get("data", {}) for output in cell.get("outputs", []))
+    if question and question.kind == "judged" and verdict:
         return
     if mark.score is not None:
         yield _outcome(mark, question)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,18 +201,21 @@ def test_points_that_a_person_gives_and_comments_come_into_feedback(course: Any)
 
 
 def test_the_command_makes_the_same_pages(course: Any, copied: Callable[[Path], Path]) -> None:
-    from ampcourse.grading.feedback import make_feedback
-
     course("generate_feedback", PS)
     before = {path: path.read_bytes() for path in (course.root / "feedback").glob("*/*/*.html")}
     root = copied(course.root)
-    made = make_feedback(root, PS)
-    assert made.problems == ()
+    command = [Path(sys.executable).parent / "ampcourse", "feedback", PS, "--course", root]
+    ran = subprocess.run(command, env=course.environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert f"{len(before)} pages of feedback in" in ran.stdout
     after = {path: path.read_bytes() for path in (root / "feedback").glob("*/*/*.html")}
     assert {str(p.relative_to(root)): text for p, text in after.items()} == {
         str(p.relative_to(course.root)): text for p, text in before.items()
     }
-    assert sum(map(len, made.pages.values())) == len(after)
+    ran = subprocess.run([*command, "--student", "nobody"], env=course.environment, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "There is nothing graded in 'ps1' from 'nobody'" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 @pytest.fixture
