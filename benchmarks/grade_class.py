@@ -45,7 +45,7 @@ MEGABYTES = {
 }
 CHANGED = {
     "right": "return float(np.mean(values.astype(np.float16) != values))",
-    "wrong": "return 0.5",
+    "wrong": "return -1.0",
     "untouched": "raise NotImplementedError",
 }
 TEST = "assert double(21) == 42"
