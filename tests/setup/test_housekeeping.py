@@ -34,7 +34,9 @@ def test_workflow_runs_the_same_script_on_every_supported_python() -> None:
     (setup,) = [step for step in job["steps"] if "setup-python" in step.get("uses", "")]
     assert setup["with"]["python-version"] == "${{ matrix.python }}"
     assert (ROOT / setup["with"]["cache-dependency-path"]).is_file()
-    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    *before, last = [step["run"] for step in job["steps"] if "run" in step]
+    assert last == ".ci/run"
+    assert all("userns" in step for step in before), "only what GitHub's machines forbid and the sandbox needs"
 
 
 def fake_machine(tmp_path: Path, *programs: str) -> tuple[Path, dict[str, str]]:
@@ -50,23 +52,38 @@ def fake_machine(tmp_path: Path, *programs: str) -> tuple[Path, dict[str, str]]:
     return tmp_path / "a clone é" / ".ci" / "run", {"PATH": str(tools)}
 
 
-def test_ci_lints_then_tests_and_lets_no_missing_browser_pass(tmp_path: Path) -> None:
-    script, environment = fake_machine(tmp_path, "make", "chromium")
+SYSTEM = {"chromium": "Chromium", "bwrap": "bubblewrap", "initdb": "PostgreSQL"}
+"""What CI installs: one program of each package, and its name for people."""
+
+
+def without_programs_elsewhere(script: Path, tmp_path: Path) -> None:
+    """Debian keeps PostgreSQL's programs where PATH does not lead; on the fake machine there is nothing."""
+    script.write_text(script.read_text("utf-8").replace("/usr/lib/postgresql/", f"{tmp_path}/nothing/"), "utf-8")
+
+
+def test_ci_lints_then_tests_and_lets_nothing_missing_pass(tmp_path: Path) -> None:
+    script, environment = fake_machine(tmp_path, "make", *SYSTEM)
+    without_programs_elsewhere(script, tmp_path)
     result = subprocess.run([script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == ["make lint CI=1", "make test CI=1", "make test-jax CI=1"]
 
 
-def test_ci_fails_where_no_browser_can_be_installed(tmp_path: Path) -> None:
-    script, environment = fake_machine(tmp_path, "make", "apt-get", "sudo")
+@pytest.mark.parametrize("program", SYSTEM)
+def test_ci_installs_what_is_missing_and_fails_where_it_cannot(tmp_path: Path, program: str) -> None:
+    there = [name for name in SYSTEM if name != program]
+    script, environment = fake_machine(tmp_path, "make", "apt-get", "sudo", *there)
+    without_programs_elsewhere(script, tmp_path)
     result = subprocess.run([script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 1
-    assert result.stderr == "There is still no Chromium after installing it.\n"
+    assert result.stderr == f"There is still no {SYSTEM[program]} after installing it.\n"
+    package = {"chromium": "chromium", "bwrap": "bubblewrap", "initdb": "postgresql"}[program]
+    assert re.search(rf"install .* {package} CI", result.stdout), result.stdout
     assert "make" not in result.stdout
 
 
 def test_ci_stops_at_the_first_failure(tmp_path: Path) -> None:
-    script, environment = fake_machine(tmp_path, "chromium")
+    script, environment = fake_machine(tmp_path, *SYSTEM)
     (tmp_path / "bin" / "make").write_text('#!/bin/sh\necho "$*"\nexit 2\n')
     (tmp_path / "bin" / "make").chmod(0o755)
     result = subprocess.run([script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
