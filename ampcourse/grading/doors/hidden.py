@@ -34,8 +34,10 @@ class Hidden:
         return source.strip() in self.cells or bool(_split(source)[1])
 
     def inside(self, texts: Iterable[str]) -> bool:
-        """Whether a hidden line stands in one of these texts."""
-        return any(line in text for text in texts for line in self.lines)
+        """Whether a hidden line stands in one of these texts, whatever spaces are in it."""
+        wanted = ["".join(line.split()) for line in self.lines]
+        dense = ["".join(text.split()) for text in texts] if wanted else []
+        return any(line in text for text in dense for line in wanted)
 
 
 def hidden_of(*notebooks: NotebookNode) -> Hidden:

@@ -22,6 +22,7 @@ from ampcourse.grading.model import QuestionResult
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _HEADING = re.compile(r"(</?h)([1-6])\b")
+_TAGS = re.compile(r"<[^<>]*>")
 _WITHHELD = "This output is not shown, because it holds text of a hidden test."
 _OUTCOMES = {
     "right": "✓ right",
@@ -263,7 +264,8 @@ def _texts(output: NotebookNode) -> Iterable[str]:
         return [strip_ansi(output.text)]
     if output.output_type == "error":
         return [strip_ansi("\n".join(output.traceback)), output.ename, output.evalue]
-    return [html.unescape(text) for mime, text in output.data.items() if not mime.startswith("image/p")]
+    texts = [text for mime, text in output.data.items() if mime not in ("image/png", "image/jpeg")]
+    return [html.unescape(form) for text in texts for form in (text, _TAGS.sub("", text))]
 
 
 def _plain(text: str) -> str:

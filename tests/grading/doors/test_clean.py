@@ -133,3 +133,22 @@ def test_formgraders_exporter_survives_odd_outputs(exporter: HTMLExporter) -> No
     page = exporter.from_notebook_node(new_notebook(cells=[odd, *many, new_markdown_cell("last *one*")]))[0]
     assert "last *one*" in page  # after so much, text stays as it was typed
     assert time.process_time() - begun < 60
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        new_output("stream", name="stdout", text="\x1b[31massert\x1b[0m add(20, 22)\n == 42"),
+        new_output("display_data", data={"text/html": "<b>assert</b> add(20,&nbsp;22) == 42"}),
+        new_output("display_data", data={"image/png": attacks.PIXEL, "text/plain": "assert add(20, 22) == 42"}),
+        new_output("error", ename="a", evalue="assert add(20, 22) == 42", traceback=[]),
+    ],
+)
+def test_an_output_that_holds_a_hidden_test_is_not_shown(output: Any) -> None:
+    from ampcourse.grading.doors.hidden import Hidden
+    from ampcourse.grading.doors.page import Feedback, page
+
+    feedback = Feedback("ps1", "p1", "ada", hidden=Hidden({}, frozenset({"assert add(20, 22) == 42"})))
+    text = page(feedback, new_notebook(cells=[new_code_cell("x", outputs=[output])]))
+    assert "This output is not shown" in text
+    assert "22" not in text
