@@ -103,13 +103,13 @@ megabytes = Exercise(
 
 
 def _changed_inputs(rng: np.random.Generator) -> Inputs:
-    small = rng.permutation(np.r_[rng.integers(1, 2048, 16) * 2.0**-12, rng.uniform(2.0**-10, 2.0**-1, 16)])
+    exact = int(rng.integers(4, 29))  # of 32, so that no share is much likelier than the others
+    small = np.r_[rng.integers(1, 2048, exact) * 2.0**-12, rng.uniform(2.0**-10, 2.0**-1, 32 - exact)]
     # all below 2,048 or odd above it: so that the share depends on how many of each were drawn
     below = int(rng.integers(8, 25))
     whole = np.r_[rng.integers(0, 2049, below), 2 * rng.integers(1100, 2000, 32 - below) + 1].astype(np.float64)
-    keep = int(rng.integers(20, 33))
     return {
-        "numbers below 1": (small[:keep],),
+        "numbers below 1": (rng.permutation(small),),
         "whole numbers": (rng.permutation(whole),),
     }
 
