@@ -34,12 +34,14 @@ class Subject:
         asked: the graded cell.
         result: what came of that cell; None if the submission has no score.
         remarks: sentences: what has changed since, what was decided.
+        changed: whether something else lies in submitted/ than what was graded.
     """
 
     record: Record
     asked: Asked
     result: QuestionResult | None
     remarks: tuple[str, ...]
+    changed: bool = False
 
 
 def find(place: Place, student: str, question: str, lesson: str | None = None) -> Subject:
@@ -61,7 +63,9 @@ def find(place: Place, student: str, question: str, lesson: str | None = None) -
         for q in part.questions
         if (part.notebook, q.grade_id) == (asked.notebook, asked.question)
     )
-    return Subject(record, asked, next(found, None), tuple(_remarks(place, record, asked)))
+    now = digest_now(place, record.lesson, record.student, load_settings(place.root))
+    remarks = tuple(_remarks(place, record, asked, now))
+    return Subject(record, asked, next(found, None), remarks, bool(now) and now != record.submission)
 
 
 def _find_question(place: Place, wanted: str, lesson: str | None) -> tuple[str, Asked]:
@@ -94,8 +98,7 @@ def _nothing(place: Place, student: str, slug: str) -> str:
     return f"'{student}' has handed in nothing for '{slug}'" + (f"; did you mean '{near[0]}'?" if near else ".")
 
 
-def _remarks(place: Place, record: Record, asked: Asked) -> list[str]:
-    now = digest_now(place, record.lesson, record.student, load_settings(place.root))
+def _remarks(place: Place, record: Record, asked: Asked, now: str) -> list[str]:
     remarks = []
     if not now:
         remarks.append(f"What was graded on {record.when[:10]} is no longer in submitted/.")
@@ -170,7 +173,11 @@ def replayed(
         BrokenExercise: if the exercise itself is at fault.
     """
     record, asked, result = subject.record, subject.asked, subject.result
-    if not asked.exercise or (result is not None and result.kind != "judged"):
+    if (
+        not asked.exercise
+        or (result is None and not subject.changed)
+        or (result is not None and result.kind != "judged")
+    ):
         return []
     from ampcourse.grading.assignment import make_assignment
     from ampcourse.grading.document import read_submission
