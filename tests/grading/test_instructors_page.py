@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import csv
+import os
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -137,6 +142,52 @@ def test_every_command_on_the_page_runs_and_prints_what_it_shows(tmp_path: Path,
         canvas = {row["ID"]: row[f"{SLUG} (4711)"] for row in csv.DictReader(file) if row["ID"]}
     assert canvas == {"1001": "22", "1002": "19", "1003": "11", "1004": "13"}
     assert not list((course / "grading").rglob("*.tmp"))
+
+
+@pytest.mark.full
+@pytest.mark.sandbox
+def test_the_part_on_clusters(tmp_path: Path, lesson: Any) -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        _, wrong = follow(tmp_path / "kurs", lesson, {"cluster"}, SCHEDULER=cluster.scheduler_address)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.full
+@pytest.mark.sandbox
+@pytest.mark.postgresql
+def test_the_part_on_postgresql(tmp_path: Path, lesson: Any) -> None:
+    with postgresql() as url:
+        _, wrong = follow(tmp_path / "kurs", lesson, {"postgresql"}, DATABASE=url)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@contextlib.contextmanager
+def postgresql() -> Iterator[str]:
+    """A server of our own on a Unix socket; root may not run one, so another user does."""
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not places:
+        pytest.skip("PostgreSQL is not installed")
+    with tempfile.TemporaryDirectory(prefix="pg-") as name:
+        folder, programs, other = Path(name), places[-1].parent, []
+        if os.getuid() == 0:
+            os.chown(folder, 65534, 65534)
+            other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        data = folder / "data"
+        settings = f"-k {folder} -c listen_addresses=''"
+        control = [*other, str(programs / "pg_ctl"), "-D", str(data), "-w"]
+        log = ["-l", str(folder / "log"), "-o", settings]
+        subprocess.run(
+            [*other, str(programs / "initdb"), "-D", str(data), "-U", "amp", "-A", "trust"],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+        )
+        subprocess.run([*control, *log, "start"], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+        try:
+            yield f"postgresql://amp@/postgres?host={folder}"
+        finally:
+            subprocess.run([*control, "-m", "immediate", "stop"], check=True, cwd=folder, stdout=subprocess.DEVNULL)
 
 
 def test_the_page_names_every_command_of_the_desk() -> None:
