@@ -22,7 +22,9 @@ def read_work(place: Place, lesson: str, student: str, notebooks: Sequence[str],
     from ampcourse.grading.document import read_submission
 
     folder = place.folder("submitted", student, lesson)
-    return Work(student, tuple(read_submission(folder, student, name, settings) for name in notebooks))
+    # A renamed notebook is recognised, but never as one that belongs to another part of the assignment.
+    read = (read_submission(folder, student, name, settings, [n for n in notebooks if n != name]) for name in notebooks)
+    return Work(student, tuple(read))
 
 
 def digest_of(work: Work) -> str:
