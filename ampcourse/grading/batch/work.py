@@ -7,8 +7,21 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import nbformat
+
 from ampcourse.exercises.model import BrokenExercise
-from ampcourse.grading.model import FAILED, MISSING, PARTLY, Assignment, Graded, GradingError, Starter, Submission
+from ampcourse.grading.cells import about, checked_exercise
+from ampcourse.grading.model import (
+    FAILED,
+    MISSING,
+    PARTLY,
+    Assignment,
+    Graded,
+    GradingError,
+    QuestionResult,
+    Starter,
+    Submission,
+)
 
 Grader = Callable[[Submission, Assignment, Starter], Graded]
 GRADER = "ampcourse.grading.submission:grade_submission"
@@ -69,8 +82,27 @@ def _agreed(graded: Sequence[Graded], assignments: Sequence[Assignment]) -> tupl
     if all(one.status == MISSING for one in graded):
         return tuple(graded)
     return tuple(
-        replace(one, status=PARTLY, reason=one.reason or f"The notebook '{assignment.notebook}' was not handed in.")
+        replace(
+            one,
+            status=PARTLY,
+            reason=one.reason or f"The notebook '{assignment.notebook}' was not handed in.",
+            questions=_nothing(assignment),
+        )
         if one.status == MISSING
         else one
         for one, assignment in zip(graded, assignments, strict=True)
     )
+
+
+def _nothing(assignment: Assignment) -> tuple[QuestionResult, ...]:
+    """0 of its points for every question of a notebook that is not there, so that the maximum stays what it is."""
+    reason = f"The notebook '{assignment.notebook}' was not handed in."
+    results = []
+    for cell in nbformat.reads(assignment.source.decode("utf-8"), as_version=4).cells:
+        if about(cell).get("grade") or about(cell).get("task"):
+            exercise = checked_exercise(cell.source) if cell.cell_type == "code" else None
+            written = about(cell).get("solution") or about(cell).get("task") or cell.cell_type != "code"
+            kind = "written" if written else "judged" if exercise else "test"
+            name, points = about(cell)["grade_id"], float(about(cell).get("points", 0))
+            results.append(QuestionResult(name, kind, points, 0.0, "no answer cell", exercise or "", reason))
+    return tuple(results)
