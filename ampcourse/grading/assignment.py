@@ -23,7 +23,7 @@ from ampcourse.grading.model import Asked, Assignment, Box, GradingError
 from ampcourse.grading.references import Tell, judging_sources, questions
 from ampcourse.grading.rounds import Round, load_round
 from ampcourse.grading.rules import check_source
-from ampcourse.grading.settings import Settings, load_settings
+from ampcourse.grading.settings import Settings, load_settings, private_folder
 
 SOURCE = "source"
 _LEFT_OUT = {".ipynb_checkpoints", "__pycache__"}
@@ -45,7 +45,7 @@ def make_assignment(
         lesson: nbgrader's assignment id; here the slug.
         notebook: its name without suffix; not needed where the assignment has only one.
         settings: limits and times; those of `course.toml` if None.
-        exercises_dir: a private folder of exercises.
+        exercises_dir: a private folder of exercises; by default the one that course.toml names.
         jobs: processes at a time for working out what is right.
         tell: told in a sentence what takes a while, and what deserves a look.
 
@@ -105,6 +105,7 @@ def _made(
 ) -> list[Assignment]:
     settings = settings if settings is not None else load_settings(root)
     made, files = [], _files(root / SOURCE / lesson)
+    exercises_dir = private_folder(root, exercises_dir)
     with private.using(exercises_dir):
         for name in names:
             content = _bytes(root / SOURCE / lesson / f"{name}.ipynb")

@@ -12,6 +12,14 @@ from typing import Any
 from ampcourse.course import CourseError
 
 
+_WANTED = {
+    bool: "true or false",
+    str: "a path in quotes",
+    int: "a whole number above 0",
+    float: "a number above 0",
+}
+
+
 @dataclass(frozen=True)
 class Settings:
     """What one submission may use. Times in seconds, sizes in MiB.
@@ -30,6 +38,7 @@ class Settings:
         output_kib: what is kept of one cell's outputs.
         output_lines: lines kept of one cell's text.
         gpu: whether the GPU's device nodes are let in.
+        exercises: a private folder of exercises, seen from the course directory; empty for none.
     """
 
     cell_seconds: float = 60.0
@@ -45,6 +54,7 @@ class Settings:
     output_kib: int = 100
     output_lines: int = 1000
     gpu: bool = False
+    exercises: str = ""
 
 
 def load_settings(course_root: Path) -> Settings:
@@ -66,17 +76,32 @@ def load_settings(course_root: Path) -> Settings:
     return Settings(**{name: _value(path, name, value, kinds) for name, value in table.items()})
 
 
+def private_folder(course_root: Path, given: Path | None = None) -> Path | None:
+    """The private folder of exercises that counts: the one given, else the one that course.toml names, else none.
+
+    Raises:
+        CourseError: as `load_settings`.
+    """
+    named = "" if given is not None else load_settings(course_root).exercises
+    return Path(course_root) / Path(named).expanduser() if named else given
+
+
 def _value(path: Path, name: str, value: Any, kinds: dict[str, type]) -> Any:
     if name not in kinds:
         raise CourseError(f"'{path}': [grading] knows no '{name}'; choose from: {', '.join(kinds)}.")
     kind = kinds[name]
-    if kind is bool:
-        good = isinstance(value, bool)
+    if kind in (bool, str):
+        good = isinstance(value, kind)
     else:
         numbers = (int, float) if kind is float else (int,)
         good = isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
         good = good and (value > 0 or name == "restarts")
     if not good:
-        wanted = {bool: "true or false", int: "a whole number above 0", float: "a number above 0"}[kind]
+        wanted = {
+            bool: "true or false",
+            str: "a path in quotes",
+            int: "a whole number above 0",
+            float: "a number above 0",
+        }[kind]
         raise CourseError(f"'{path}': [grading] {name} is {value!r}: give {wanted}.")
     return kind(value)

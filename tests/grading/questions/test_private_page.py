@@ -10,8 +10,12 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pytest
 
 import ampcourse
+from ampcourse.course import CourseError
+from ampcourse.grading.assignment import make_assignment
+from ampcourse.grading.settings import private_folder
 
 ROOT = Path(ampcourse.__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "private-exercises.md").read_text("utf-8")
@@ -54,3 +58,18 @@ def test_the_commands_of_the_page_make_a_release_with_the_classs_own_task(tmp_pa
     assert "16-bit format of its own" in text
     assert 'check("fp16_range.decode_ours", decode_ours)' in text
     assert "exponent, fraction = bits >>" not in text, "the solution is not handed out"
+    (named,) = blocks("toml")
+    with (tmp_path / "my-course" / "course.toml").open("a", encoding="utf-8") as file:
+        file.write(f"\n{named}")
+    asked = make_assignment(tmp_path / "my-course", "01_fp16_range").asked
+    assert "fp16_range.decode_ours" in asked, "every door asks what the folder named in course.toml asks"
+
+
+def test_what_course_toml_says_of_the_folder_is_read_from_there_and_given_wins(tmp_path: Path) -> None:
+    assert private_folder(tmp_path) is None
+    (tmp_path / "course.toml").write_text('[grading]\nexercises = "../private"\n', "utf-8")
+    assert private_folder(tmp_path) == tmp_path / "../private"
+    assert private_folder(tmp_path, Path("other")) == Path("other")
+    (tmp_path / "course.toml").write_text("[grading]\nexercises = 3\n", "utf-8")
+    with pytest.raises(CourseError, match="exercises is 3: give a path in quotes"):
+        private_folder(tmp_path)
