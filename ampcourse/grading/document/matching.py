@@ -21,6 +21,7 @@ ALIKE = 60.0
 """Percent of likeness from which, between known neighbours, a changed text is taken for the lesson's cell."""
 
 _COMPARED = 4_000  # characters of each text that are compared
+_TELLING = 15  # characters from which on a text is no part of another by chance
 _PAIRS = 20_000  # comparisons in one gap; a gap with more is left alone
 
 
@@ -43,6 +44,7 @@ class Matching:
         self._answers = frozenset(name for slot in self.slots if slot.role == ANSWER for name in slot.made)
         once = {key for key, times in Counter(piece.key for piece in pieces).items() if times == 1}
         self._known = {key for slot in self.slots if slot.role != ANSWER for key in slot.keys if key} & once
+        self._locked = [key for slot in self.slots if slot.role == LOCKED for key in slot.keys]
         self._by_name()
         self._by_text()
         self._by_what_is_made()
@@ -158,7 +160,9 @@ class Matching:
     def _by_what_is_made(self) -> None:
         for s in self._open(ANSWER):
             wanted = self.slots[s].made
-            makers = [i for i in self._free() if wanted and wanted <= self.pieces[i].made]
+            free = self._free() if wanted else []
+            makers = [i for i in free if wanted <= self.pieces[i].made]
+            makers = makers or [i for i in free if wanted <= self.pieces[i].would_make]
             if not makers:
                 continue
             low, high = self._between(s)
@@ -177,7 +181,9 @@ class Matching:
         free = {self.pieces[i].cell_id: i for i in self._free() if ids[self.pieces[i].cell_id] == 1}
         for s in self._open():
             i = free.get(self.slots[s].cell_id)
-            if i is None or self.pieces[i].kind != self.slots[s].kind or not self.pieces[i].key:
+            if i is None or not self.pieces[i].key:
+                continue
+            if self.pieces[i].kind != self.slots[s].kind and self.slots[s].role != ANSWER:
                 continue
             if self.pieces[i].key not in self._known and self._fits(self.slots[s], self.pieces[i]):
                 self._take(s, [i])
@@ -240,6 +246,8 @@ class Matching:
 
     def _could_be(self, s: int, i: int) -> bool:
         piece = self.pieces[i]
+        if len(piece.key) > _TELLING and any(piece.key in key for key in self._locked):
+            return False  # a part of a test cell that was split
         return (
             piece.kind == self.slots[s].kind and bool(piece.key) and not piece.made & self._answers - self.slots[s].made
         )

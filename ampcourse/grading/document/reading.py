@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ampcourse.grading.document.code import has_conflict, made, normalised, strings
+from ampcourse.grading.document.names import size
 from ampcourse.grading.model import GradingError
+
+CELLS, TEXT = 20_000, 200_000
+"""The most cells that are looked at, and the most characters in one: nobody writes as much."""
 
 _DIGITS = 300  # a number with more is no notebook's, and Python refuses to read it
 _MAGIC = (
@@ -66,6 +70,11 @@ class Piece:
         """What its code defines; nothing if it is no code."""
         return made(self.text) if self.kind == "code" else frozenset()
 
+    @cached_property
+    def would_make(self) -> frozenset[str]:
+        """What it would define if it were code: an answer may have become text by a slip of the finger."""
+        return made(self.text)
+
 
 @dataclass(frozen=True)
 class Document:
@@ -86,11 +95,16 @@ def read(raw: bytes) -> Document:
     data = _json(text)
     cells, converted = _cells(data)
     pieces, troubles = [], []
-    for number, cell in enumerate(cells, 1):
+    if len(cells) > CELLS:
+        troubles.append(f"The notebook has {len(cells):,} cells; those after the first {CELLS:,} were left out.")
+    for number, cell in enumerate(cells[:CELLS], 1):
         piece = _piece(number, cell)
         if piece is None:
             troubles.append(f"Entry {number} of the notebook is not a cell; it was left out.")
         else:
+            if len(piece.text) > TEXT:
+                troubles.append(f"Cell {number} of the notebook holds {size(len(piece.text))} of text; it was emptied.")
+                piece = replace(piece, text="")
             pieces.append(piece)
             if strings(cell.get("source", cell.get("input", ""))) is None:
                 troubles.append(f"Cell {number} of the notebook holds no text that can be read; it counts as empty.")

@@ -13,7 +13,7 @@ are always the lesson's.
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +30,9 @@ from ampcourse.grading.document.reading import Document, Piece, read
 from ampcourse.grading.document.slots import ANSWER, GIVEN, LOCKED, SETTINGS, Lesson, Slot, complete, lesson_of
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+OWN_CELLS = 500
+"""The most cells of their own that students can have."""
 
 _NEW = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 _MARKS = ("grade_id", "points", "grade", "solution", "locked", "task", "schema_version")
@@ -84,7 +87,7 @@ class _Repair:
     def __init__(self, document: Document, lesson: Lesson, source: NotebookNode) -> None:
         self.document, self.lesson, self.source = document, lesson, source
         self.notes, self.troubles = Notes(), list(document.troubles)
-        self.pieces = [piece for piece in document.pieces if piece.key or piece.grade_id]
+        self.pieces = self._within([piece for piece in document.pieces if piece.key or piece.grade_id])
         self.matching = Matching(lesson, self.pieces)
         self.missing: list[str] = []
         self.own: dict[int, list[Piece]] = defaultdict(list)
@@ -101,6 +104,25 @@ class _Repair:
         notebook, origins, changed = self._assembled(filled)
         repairs = (*self.document.repairs, *self.notes.sentences())
         return Repaired(notebook, repairs, tuple(self.troubles), origins, changed, tuple(self.missing))
+
+    def _within(self, pieces: list[Piece]) -> list[Piece]:
+        """The pieces, or of far too many those that have to do with the lesson and the first of the others."""
+        slots = self.lesson.slots
+        if len(pieces) <= len(slots) + OWN_CELLS:
+            return pieces
+        known = {name for slot in slots for name in (slot.grade_id, slot.cell_id, *slot.keys) if name}
+        kept, times, own = [], Counter(), 0
+        for piece in pieces:
+            times[piece.key] += 1
+            if times[piece.key] <= 2 and known & {piece.grade_id, piece.cell_id, piece.key}:
+                kept.append(piece)
+            elif own < OWN_CELLS:
+                kept.append(piece)
+                own += 1
+        self.troubles.append(
+            f"The submission has {len(pieces) - len(slots):,} cells more than the lesson; many were cut."
+        )
+        return kept
 
     def _collect_own(self) -> None:
         """Note, for each slot, the cells that belong to no slot and stand behind it; leave copies out."""

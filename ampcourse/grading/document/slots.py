@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from ampcourse.grading.cells import INTERPRETATION, PARAMETERS, about, tags
 from ampcourse.grading.document.code import bound, made, normalised, parsed
-from ampcourse.grading.model import GradingError
+from ampcourse.grading.document.stubs import released
 
 ANSWER, LOCKED, GIVEN, SETTINGS = "answer", "locked", "given", "settings"
 """What a cell of the lesson is to a student: the place for an answer; not to be changed; free to be changed; the cell
@@ -101,21 +101,21 @@ def _lesson(plain: tuple[tuple[str, str, str, str], ...]) -> Lesson:
         NotebookNode(cell_type=kind, source=text, id=cell_id, metadata=_node(json.loads(metadata)))
         for kind, text, cell_id, metadata in plain
     ]
-    released = _released(cells)
     slots, unreleased, taken = [], set(), set()
-    for place, (cell, text) in enumerate(zip(cells, released, strict=True)):
+    for place, cell in enumerate(cells):
         if INTERPRETATION in tags(cell):
             unreleased.add(normalised(cell.source))
             continue
-        slot = _slot(place, cell, text, taken)
+        slot = _slot(place, cell, taken)
         taken.add(slot.cell_id)
         slots.append(slot)
     settings = frozenset(name for slot in slots if slot.role == SETTINGS for name in slot.made)
     return Lesson(tuple(slots), frozenset(unreleased), settings)
 
 
-def _slot(place: int, cell: NotebookNode, released: str, taken: set[str]) -> Slot:
+def _slot(place: int, cell: NotebookNode, taken: set[str]) -> Slot:
     marks = about(cell)
+    text = released(cell.cell_type, cell.source, bool(marks.get("solution")))
     role = GIVEN
     if marks.get("solution"):
         role = ANSWER
@@ -128,26 +128,12 @@ def _slot(place: int, cell: NotebookNode, released: str, taken: set[str]) -> Slo
         place=place,
         role=role,
         kind=cell.cell_type,
-        text=cell.source if role == LOCKED else released,
-        released=released,
+        text=cell.source if role == LOCKED else text,
+        released=text,
         grade_id=str(marks.get("grade_id", "")) if role in (ANSWER, LOCKED) else "",
         cell_id=cell_id if cell_id not in taken else f"{cell_id[:50]}-{place}",
         metadata=cell.metadata,
     )
-
-
-def _released(cells: list[NotebookNode]) -> list[str]:
-    """The text of each cell as nbgrader releases it."""
-    from nbgrader.preprocessors import ClearHiddenTests, ClearMarkScheme, ClearSolutions
-
-    notebook = NotebookNode(cells=_node([dict(cell) for cell in cells]), metadata=NotebookNode())
-    try:
-        for step in (ClearSolutions(), ClearHiddenTests(), ClearMarkScheme()):
-            notebook, _ = step.preprocess(notebook, {})
-    except (RuntimeError, ValueError, KeyError) as error:
-        says = " ".join(str(error).split()).rstrip(".")
-        raise GradingError(f"The instructor's notebook cannot be released, so nothing can be graded: {says}.") from None
-    return [cell.source for cell in notebook.cells]
 
 
 def _node(value: Any) -> Any:

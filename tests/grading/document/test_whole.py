@@ -89,7 +89,7 @@ def _same_id(cell: dict[str, Any]) -> None:
 
 
 def _locked_to_markdown(cell: dict[str, Any]) -> None:
-    if cell["metadata"].get("nbgrader", {}).get("locked"):
+    if cell["source"].startswith(("check(", "assert ")):
         cell["cell_type"] = "markdown"
 
 
