@@ -11,7 +11,6 @@ from typing import Any
 
 from ampcourse.course import CourseError
 
-
 _WANTED = {
     bool: "true or false",
     str: "a path in quotes",
