@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 @click.command(short_help="Grade the submissions of a lesson.")
 @click.argument("lesson", metavar="LESSON")
-@click.option("--course", metavar="DIR", type=Place(), help="The course directory. [default: notebooks/ of the clone]")
+@click.option("--course", metavar="DIR", type=Place(), help="The course directory. [default: here, or notebooks/]")
 @click.option("--student", "students", metavar="ID", multiple=True, help="Only this student; may be repeated.")
 @click.option("--jobs", metavar="N", type=Whole(min=1), help="Submissions at a time. [default: as many as fit]")
 @click.option("--scheduler", metavar="URL", help="Let a Dask cluster grade: tcp://host:8786.")
@@ -58,12 +58,12 @@ def grade(
         raise click.UsageError(
             "--jobs is for this machine; with --scheduler the cluster's workers count.", click.get_current_context()
         )
-    from ampcourse.course import course_root
     from ampcourse.grading.batch import grade_lesson
     from ampcourse.grading.batch.display import Display
+    from ampcourse.grading.place import default_root
 
     summary = grade_lesson(
-        course if course is not None else course_root(),
+        course if course is not None else default_root(),
         lesson,
         students=students or None,
         jobs=jobs,

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ampcourse.course import course_root
 from ampcourse.grading.model import GradingError
 
 CONFIG = "nbgrader_config"
@@ -125,6 +126,12 @@ def _time(text: str) -> tuple[datetime.datetime | None, str]:
             return parse_utc(text), ""
     except Exception:  # dateutil raises many kinds for what a student may have written
         return None, f"'{STAMP}' holds no time that can be read, so none was taken from it."
+
+
+def default_root() -> Path:
+    """The course directory that a command means if none is named: the folder one is in, if it is one, else ours."""
+    here = Path.cwd()
+    return here if (here / f"{CONFIG}.py").is_file() and (here / "source").is_dir() else course_root()
 
 
 def open_place(course_root: Path, db: str | None = None) -> Place:
