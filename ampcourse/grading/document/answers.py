@@ -80,18 +80,19 @@ def _code(slot: Slot, telling: list[Piece], copies: int) -> Chosen:
     return Chosen(text, kept=kept, parts=len(joined), copies=copies)
 
 
-def continued(text: str, following: Sequence[Piece]) -> int:
-    """How many of the cells that follow an answer are its own, split off: alone they are no Python, joined they are."""
+def continued(text: str, following: Sequence[Piece]) -> list[int]:
+    """Which of the cells that follow an answer are its own, split off: alone they are no Python, joined they are."""
     parts = [text]
     for count, piece in enumerate(following[:_PARTS], 1):
-        if piece.kind != "code" or not piece.key:
-            return 0
-        if count == 1 and parsed(piece.text) is not None and parsed(text) is not None:
-            return 0
+        if piece.kind != "code" or (count == 1 and parsed(piece.text) is not None and parsed(text) is not None):
+            break
         parts.append(piece.text)
         if parsed("\n".join(parts)) is not None:
-            return count
-    return 0
+            return list(range(count))
+    for place, piece in enumerate(following[:_PARTS]):  # something else may have come between
+        if piece.kind == "code" and parsed(piece.text) is None and parsed(f"{text}\n{piece.text}") is not None:
+            return [place]
+    return []
 
 
 def merged(pieces: Sequence[Piece]) -> dict | None:

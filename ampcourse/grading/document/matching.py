@@ -236,7 +236,7 @@ class Matching:
             answers = [s for s in slots if self.slots[s].role == ANSWER]
             for s in answers:
                 kind = self.slots[s].kind
-                rivals = [other for other in slots if self.slots[other].kind == kind]
+                rivals = [x for x in slots if self.slots[x].kind == kind and self.slots[x].role != LOCKED]
                 free = [i for i in pieces if self.home[i] is None and self._could_be(s, i)]
                 text = self.slots[s].written and kind == "markdown"  # a person reads it: all of it, to be sure
                 if len(rivals) == 1 and (len({self.pieces[i].key for i in free}) == 1 or (text and free)):

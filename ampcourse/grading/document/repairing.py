@@ -228,12 +228,12 @@ class _Repair:
         if not filled.students:
             return
         if slot.kind == "code":
-            if count := continued(filled.text, following):
-                parts = [filled.text, *(piece.text for piece in following[:count])]
+            if places := continued(filled.text, following):
+                parts = [filled.text, *(following[place].text for place in places)]
                 filled.text = "\n".join(part.rstrip("\n") for part in parts)
-                del following[:count]
+                following[:] = [piece for place, piece in enumerate(following) if place not in places]
                 self.notes.add("joined", slot.title)
-            elif (before := self.own[s - 1]) and (count := continued(before[-1].text, [_as_piece(filled)])):
+            elif (before := self.own[s - 1]) and continued(before[-1].text, [_as_piece(filled)]):
                 filled.text = f"{before.pop().text.rstrip()}\n{filled.text}"
                 self.notes.add("joined", slot.title)
         if slot.written and untouched(slot, filled.text):

@@ -307,3 +307,10 @@ def test_a_cell_that_became_another_kind_is_turned_back() -> None:
     found = mended(data)
     assert answers(found) == solutions("mini")
     assert found.repairs == ("The cells 'double' and 'why' had become cells of another kind; they were turned back.",)
+
+
+def test_a_note_between_the_pieces_of_a_split_answer_does_no_harm() -> None:
+    lines = solutions("mini")["double"].split("\n")
+    data = _after("double", markdown("note"), code("x = 1"), code(lines[2]), data=_set("double", "\n".join(lines[:2])))
+    found = mended(_bare(data))
+    assert answers(found) == solutions("mini") and own_cells(found) == ["note", "x = 1"]

@@ -152,6 +152,8 @@ def test_right_answers_survive_any_sequence(names: list[str], lesson: str, old: 
         notebook = {"worksheets": [{"cells": cells}], "nbformat": 3, "nbformat_minor": 0}
     found = mended(json.dumps(notebook).encode("utf-8-sig"), lesson)
     for name, text in answers(found).items():
+        if name == "manual" and any("the answer 'manual'" in trouble for trouble in found.troubles):
+            continue  # it defines nothing: among cells of the student's own, and without marks, nobody can tell
         lines = [line for line in _lines(text) if line != "my own note"]  # beside a written answer nobody can tell
         assert lines == _lines(solutions(lesson)[name])
 
