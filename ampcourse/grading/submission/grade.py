@@ -53,7 +53,7 @@ def grade_submission(
         ran = run_notebook(repaired, assignment, starter, files=submission.files, examples=examples)
     except GradingError as error:
         return Graded(FAILED, str(error), repairs=repairs, seconds=time.monotonic() - began)
-    partly = "; ".join(reason for reason in (*repaired.troubles, ran.partly) if reason)
+    partly = " ".join(reason for reason in (*repaired.troubles, ran.partly) if reason)
     return Graded(
         PARTLY if partly else GRADED,
         partly,

@@ -97,6 +97,8 @@ class Run:
         self.troubles: dict[str, tuple[str, str]] = {}
         """How the cell of an answer, or the cell that defines a name, went wrong: outcome and sentence."""
         self.questions: list[QuestionResult] = []
+        self.remarks: list[str] = []
+        """Cells that did not come to their end, one sentence each."""
 
     def all(self) -> Ran:
         """Every cell, in order."""
@@ -104,12 +106,12 @@ class Run:
             self.cell(cell, f"cell {place + 1}{_named(cell)}")
         inside = sum(q.kind == "test" for q in self.questions)
         notes = [f"{inside} test {_cells(inside)} graded inside the student's process."] if inside else []
-        noted = [f"{q.grade_id}: {q.outcome}" for q in self.questions if q.outcome in _NOTED]
+        noted = [*self.remarks, *(f"'{q.grade_id}': {q.outcome}." for q in self.questions if q.outcome in _NOTED)]
         return Ran(
             self.notebook,
             tuple(self.questions),
             tuple(notes),
-            "; ".join(noted),
+            " ".join(noted),
             tuple(self.runner.log),
             self.runner.restarts,
             self.runner.seconds(),
@@ -147,7 +149,7 @@ class Run:
         outputs, endings = self._outputs(cell), []
         for text in texts:
             reply = self.runner.run(Step(name, text, self._seconds()), outputs.take)
-            endings += self._ending(cell, reply)
+            endings += self._ending(cell, name, reply)
         cell.outputs = [*outputs.stored(), *endings]
         if texts != [cell.source]:
             cell.outputs.append(out.stream(LEFT_OUT))
@@ -226,7 +228,7 @@ class Run:
     def _outputs(self, cell: NotebookNode) -> out.Outputs:
         return out.Outputs(self.settings, self.room, self._count(cell))
 
-    def _ending(self, cell: NotebookNode, reply: Reply) -> list[NotebookNode]:
+    def _ending(self, cell: NotebookNode, name: str, reply: Reply) -> list[NotebookNode]:
         """What is added to the outputs of a cell that did not end well; also remembered for its answer."""
         names = [*bound(cell.source), about(cell).get("grade_id", "")]
         if reply.status == "error":
@@ -245,6 +247,7 @@ class Run:
         self.troubles |= {name: trouble for name in names if name}
         if reply.status == "error":
             return []
+        self.remarks.append(f"{name}: {trouble[1].replace('Its cell', 'it')}")
         return [out.error("Stopped", trouble[1].replace("Its cell", "This cell"))]
 
     def _trouble(self, seen: Observed | None) -> tuple[str, str] | None:

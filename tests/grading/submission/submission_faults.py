@@ -12,18 +12,20 @@ KEEPS = {
     "a long line in the cell": RIGHT + "print('x' * 20_000_000)",
     "many lines": RIGHT + "for i in range(200_000):\n    print(i)",
     "many lines in one": "def double(x):\n    print('line\\n' * 200_000)\n    return 2 * x",
-    "many displays": RIGHT + "from IPython.display import display\nfor i in range(10_000):\n    display(i)",
+    "many displays": RIGHT + "from IPython.display import display\nfor i in range(4_000):\n    display(i)",
     "updates": RIGHT
     + "from IPython.display import display\nh = display('a', display_id=True)\nfor i in range(3_000):\n    h.update(i)",
     "clear_output": RIGHT
-    + "from IPython.display import clear_output\nfor i in range(3_000):\n    print(i)\n    clear_output(wait=True)",
+    + "from IPython.display import clear_output\n"
+    + "for i in range(3_000):\n    print(i)\n    clear_output(wait=True)",
     "a huge picture": RIGHT
     + "from IPython.display import display\n"
     + "display({'image/png': 'A' * 30_000_000, 'text/plain': 'picture'}, raw=True)\nprint('after')",
     "comms": RIGHT
     + "from comm import create_comm\nfor i in range(1000):\n    create_comm(target_name='x', data={'i': i})",
     "stderr": RIGHT + "import sys, os\nprint('a', file=sys.stderr)\nos.write(2, b'I tensorflow')",
-    "stderr inside": "import warnings, sys\ndef double(x):\n    warnings.warn('w')\n    print('e', file=sys.stderr)\n    return 2 * x",
+    "stderr inside": "import warnings, sys\ndef double(x):\n    warnings.warn('w')\n"
+    "    print('e', file=sys.stderr)\n    return 2 * x",
     "names": RIGHT + "t = test = check = results = i = _ = In = Out = get_ipython = np = 5\nimport numpy as np",
     "import": RIGHT + "def __import__(*a): raise ValueError\nopen = exec = eval = print = len = repr = str = None",
     "builtins": RIGHT + "import builtins\nbuiltins.print = builtins.repr = None\nbuiltins.display = lambda *a: None",
@@ -31,7 +33,8 @@ KEEPS = {
     "matplotlib magic": "%matplotlib inline\n" + RIGHT,
     "await": RIGHT + "import asyncio\nawait asyncio.sleep(0.01)",
     "formatters": RIGHT
-    + "ip = get_ipython()\nfor f in ip.display_formatter.formatters.values():\n    f.for_type(float, lambda *a: '9.0')\n"
+    + "ip = get_ipython()\nfor f in ip.display_formatter.formatters.values():\n"
+    + "    f.for_type(float, lambda *a: '9.0')\n"
     + "    f.for_type(object, lambda *a: '9.0')",
     "displayhook": RIGHT + "import sys\nsys.displayhook = None\nget_ipython().displayhook = None",
     "no stdout": RIGHT + "import sys\nsys.stdout = sys.stderr = None",
@@ -39,9 +42,7 @@ KEEPS = {
     "ast transformer": RIGHT
     + "import ast\nclass T(ast.NodeTransformer):\n    def visit(self, node):\n        return ast.parse('100.0')\n"
     + "get_ipython().ast_transformers.append(T())",
-    "input transformer": "def total(x):\n    return sum(x)\n"
-    + RIGHT
-    + "get_ipython().input_transformers_cleanup.append(lambda lines: ['100.0\\n'])",
+    "input transformer": RIGHT + "get_ipython().input_transformers_cleanup.append(lambda lines: ['100.0\\n'])",
     "hook": RIGHT + "def stop(*a):\n    raise SystemExit\nget_ipython().events.register('pre_run_cell', stop)",
     "tracing": RIGHT + "import sys\nsys.settrace(lambda *a: None)",
     "recursion": RIGHT + "import sys\nsys.setrecursionlimit(10**9)",
@@ -73,7 +74,8 @@ LOSES = {
         "still running after",
     ),
     "deaf answer": (
-        "def double(x):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass",
+        "def double(x):\n    while True:\n        try:\n            while True: pass\n"
+        "        except BaseException: pass",
         "timed out",
         "still running after",
     ),
@@ -105,7 +107,8 @@ LOSES = {
     "nan": ("import numpy as np\ndef double(x):\n    return np.full(8, np.nan)", "wrong", ""),
     "too much": ("import numpy as np\ndef double(x):\n    return np.zeros(10**8)", "wrong", "too large"),
     "patched observe": (
-        "import ampcourse.exercises.observe as o, gc\no.observe = lambda *a: b'x'\no.facts = lambda *a: {'value': 1.0}\n"
+        "import ampcourse.exercises.observe as o, gc\no.observe = lambda *a: b'x'\n"
+        "o.facts = lambda *a: {'value': 1.0}\n"
         "def double(x): return 0",
         "wrong",
         "",

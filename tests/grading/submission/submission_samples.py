@@ -21,7 +21,7 @@ from ampcourse.grading.submission import grade_submission
 
 MINI = "07_mini"
 PATIENCE = float(os.environ.get("AMPCOURSE_PATIENCE") or 1)
-SHORT = Settings(cell_seconds=2 * PATIENCE, start_seconds=60 * PATIENCE, submission_seconds=120 * PATIENCE)
+SHORT = Settings(cell_seconds=3 * PATIENCE, start_seconds=60 * PATIENCE, submission_seconds=120 * PATIENCE)
 STUB = "    # YOUR CODE HERE\n    raise NotImplementedError"
 TOTAL = "import numpy as np\ndef total(x):\n    return np.sum(np.asarray(x))"
 DOUBLE = "def double(x):\n    return 2 * x"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell
 from submission_faults import KEEPS, LOSES
-from submission_samples import TOTAL, Grade, grader, handed_in, outputs
+from submission_samples import DOUBLE, TOTAL, Grade, grader, handed_in, outputs
 
 from ampcourse.grading.model import Assignment, Starter
 
@@ -55,6 +55,20 @@ def test_what_comes_before_a_lost_kernel_is_run_again(grade: Grade) -> None:
         handed_in(early=early, double="import os\nos.kill(os.getpid(), 9)", total="def total(x):\n    return helper(x)")
     )
     assert questions["total-check"].score == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [("while True: pass", "still running after"), ("import os\nos._exit(3)", "it ended by itself, with exit code 3")],
+)
+def test_a_cell_that_did_not_end_is_named_even_if_no_points_are_lost(code: str, says: str, grade: Grade) -> None:
+    notebook = handed_in(double=DOUBLE, total=TOTAL)
+    notebook.cells.insert(5, new_code_cell(code))
+    graded, questions, notebook = grade(notebook)
+    assert (questions["double-check"].score, questions["total-check"].score) == (2, 3)
+    assert graded.status == "partly"
+    assert graded.reason.startswith("cell 6: it ") and says in graded.reason
+    assert says in next(cell for cell in notebook.cells if cell.source == code).outputs[-1].evalue
 
 
 def test_restarts_are_limited(grade: Grade, assignment: Assignment) -> None:
