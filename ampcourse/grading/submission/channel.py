@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +62,7 @@ class Channel:
         self._socket: socket.socket | None = None
         self._next_try = 0.0
         self._hello, self._out, self._met = b"", bytearray(), False
-        self._arrived: deque[Message] = deque()
+        self._arrived: list[Message] = []
         self.broken = False
         """Whether it was connected and is no more."""
 
@@ -90,11 +89,11 @@ class Channel:
         """Whether something waits to be sent that can be sent."""
         return bool(self._hello) or (self._met and bool(self._out))
 
-    def take(self, most: int = 64) -> list[Message]:
-        """What has arrived, at most so many messages."""
-        if not self._arrived:
-            self._read()
-        return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+    def take(self) -> list[Message]:
+        """Read one piece of what has arrived: the messages that it completes."""
+        self._read()
+        arrived, self._arrived = self._arrived, []
+        return arrived
 
     # ------------------------------------------------------------------ the connection
 
@@ -108,7 +107,11 @@ class Channel:
             new.close()
             return
         new.setblocking(False)
-        self._socket, self._met = new, False
+        self._begin_with(new)
+
+    def _begin_with(self, connected: socket.socket) -> None:
+        """Say hello on a connection that stands."""
+        self._socket, self._met = connected, False
         ready = _READY.replace(b"%b", len(self._kind).to_bytes(4, "big") + self._kind)
         self._hello = _GREETING + bytes([COMMAND, len(ready)]) + ready
         self._out[:0] = _framed(b"\x01", 0) if self._kind == b"SUB" else b""
