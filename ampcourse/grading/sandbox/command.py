@@ -91,7 +91,9 @@ def arguments(
     words += ["--clearenv"] if "--clearenv" in known else []
     words += ["--seccomp", str(seccomp)] if seccomp is not None else []
     # Some settings below /proc/sys belong to a namespace, and so to whoever has opened it.
-    words += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev", *_parts(view, known)]
+    words += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    # To read they are the same; but /dev/zero can be mapped, as shared memory that nobody counts.
+    words += ["--dev-bind", "/dev/full", "/dev/zero", *_parts(view, known)]
     for name in _NAMES_OF_KEYS:
         words += ["--ro-bind", "/dev/null", name] if Path(name).exists() else []
     words += ["--remount-ro", "/dev", "--remount-ro", "/"]

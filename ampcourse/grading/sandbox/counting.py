@@ -57,17 +57,19 @@ class Namespace:
 
     def used(self) -> Used:
         """Count."""
-        return _sum(self._status())
+        return _sum(text for _, text in self._processes())
 
     def own_memory(self) -> int | None:
         """Bytes, each shared page counted once; None where that is not to be had."""
-        total = 0
-        for name in self._names():
-            text = _read(f"{name}/smaps_rollup", self._proc)
-            if text is None:
-                return None
-            total += _kib(text, OWN) * 1024
-        return total
+        return _own_memory(self._processes(), self._proc)
+
+    def locks(self, most: int) -> int:
+        """Locks on parts of files, of which a process may hold any number; counted up to this many."""
+        return _lines("locks", self._proc, most)
+
+    def descriptors(self) -> int:
+        """Open files of all its processes together."""
+        return sum(_descriptors(name, self._proc) for name in self._names())
 
     def sockets(self) -> tuple[int, int]:
         """Sockets in its network namespace: all, and those of the Internet's kind, which can hold much more."""
@@ -81,13 +83,7 @@ class Namespace:
 
     def terminals(self) -> int:
         """Pseudo-terminals that are open, of which the whole machine has a few thousand."""
-        with contextlib.suppress(OSError):
-            here = os.open("1/root/dev/pts", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
-            try:
-                return len(os.listdir(here))  # noqa: PTH208 a descriptor
-            finally:
-                os.close(here)
-        return 0
+        return len(_listed("1/root/dev/pts", self._proc))
 
     def _names(self) -> list[str]:
         here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
@@ -96,10 +92,9 @@ class Namespace:
         finally:
             os.close(here)
 
-    def _status(self) -> Iterator[str]:
+    def _processes(self) -> Iterator[tuple[str, str]]:
         for name in self._names():
-            if (text := _read(f"{name}/status", self._proc)) is not None:
-                yield text
+            yield from _process(name, self._proc)
 
 
 class Tree:
@@ -113,12 +108,19 @@ class Tree:
 
     def used(self) -> Used:
         """Count."""
-        return _sum(text for pid in self.pids() if (text := _read(f"/proc/{pid}/status")) is not None)
+        return _sum(text for _, text in self._processes())
 
     def own_memory(self) -> int | None:
         """As of a namespace."""
-        texts = [_read(f"/proc/{pid}/smaps_rollup") for pid in self.pids()]
-        return None if None in texts else sum(_kib(text, OWN) * 1024 for text in texts if text)
+        return _own_memory(self._processes())
+
+    def locks(self, most: int) -> int:
+        """Not known: the list is everybody's."""
+        return 0
+
+    def descriptors(self) -> int:
+        """As of a namespace."""
+        return sum(_descriptors(f"/proc/{pid}") for pid in self.pids())
 
     def sockets(self) -> tuple[int, int]:
         """Not known: the network is everybody's."""
@@ -138,6 +140,10 @@ class Tree:
         for pid in found:
             found += children.get(pid, [])
         return found
+
+    def _processes(self) -> Iterator[tuple[str, str]]:
+        for pid in self.pids():
+            yield from _process(f"/proc/{pid}")
 
 
 class Folders:
@@ -188,6 +194,66 @@ def _parent(pid: int) -> int | None:
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat after the name, which may hold anything."""
     return (_read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+
+
+def _process(place: str, folder: int | None = None) -> Iterator[tuple[str, str]]:
+    """Where a process, if it is there, shows its memory, and its status.
+
+    The first thread of a process may end while others go on; then that thread, and so the process, shows none.
+    """
+    text = _read(f"{place}/status", folder)
+    if text is None:
+        return
+    if not _has_memory(text) and _kib(text, ("Threads:",)) > 1:
+        for thread in _listed(f"{place}/task", folder):
+            other = _read(f"{place}/task/{thread}/status", folder)
+            if other is not None and _has_memory(other):
+                place, text = f"{place}/task/{thread}", other
+                break
+    yield place, text
+
+
+def _has_memory(status: str) -> bool:
+    return any(line.startswith("VmRSS:") for line in status.split("\n")[1:])
+
+
+def _own_memory(processes: Iterator[tuple[str, str]], folder: int | None = None) -> int | None:
+    total = 0
+    for place, status in processes:
+        if _has_memory(status):  # else it has ended
+            text = _read(f"{place}/smaps_rollup", folder)
+            if not text:
+                return None
+            total += _kib(text, OWN) * 1024
+    return total
+
+
+def _descriptors(place: str, folder: int | None = None) -> int:
+    with contextlib.suppress(OSError):
+        return os.stat(f"{place}/fd", dir_fd=folder).st_size or len(_listed(f"{place}/fd", folder))
+    return 0
+
+
+def _listed(path: str, folder: int | None = None) -> list[str]:
+    with contextlib.suppress(OSError):
+        here = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            return os.listdir(here)  # noqa: PTH208 a descriptor
+        finally:
+            os.close(here)
+    return []
+
+
+def _lines(path: str, folder: int, most: int) -> int:
+    count = 0
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            while count <= most and (piece := os.read(file, 1 << 16)):
+                count += piece.count(b"\n")
+        finally:
+            os.close(file)
+    return count
 
 
 def _sum(statuses: Iterator[str]) -> Used:

@@ -15,7 +15,9 @@ Limit = tuple[int, int, int]
 """A resource's number, the soft and the hard limit."""
 
 MIB = 1024 * 1024
-OPEN_FILES = 1024
+OPEN_FILES = 512
+"""Also how many can be on their way through sockets, for all processes of one user together: fewer than the 1024 that
+a grader usually may have open, or an ordinary user's could not hand a descriptor to the next kernel."""
 STACK_MIB = 8
 LOCKED_MIB = 64  # CUDA pins some
 

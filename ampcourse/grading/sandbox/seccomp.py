@@ -22,6 +22,9 @@ NAMESPACES = 0x7E020000  # every CLONE_NEW... flag that clone takes
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 ANY_PROTOCOL, TCP, UDP = 0, 6, 17
 NETLINK_ROUTE = 0
+SOL_SOCKET, SO_ZEROCOPY = 1, 60
+THREAD, SAME_FILES = 0x00010000, 0x00000400  # of clone's flags
+MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x1, 0x20, 0x40000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # typing into a terminal
 
 # name: (x86-64, aarch64); None where an architecture has no such call.
@@ -116,8 +119,14 @@ NOT_THERE: dict[str, tuple[int | None, int | None]] = {
     "inotify_init": (253, None),  # of these a user has few, and they may be the grader's
     "inotify_init1": (294, 26),
     "process_madvise": (440, 440),
+    # A page that is handed on by reference is held by whoever got it, a pipe or a socket, and counts as one byte there
+    # and as nothing where it came from; programs then copy.
+    "sendfile": (40, 71),
+    "splice": (275, 76),
+    "tee": (276, 77),
 }
 CLONE, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (41, 198), (53, 199), (16, 29)
+MMAP, SETSOCKOPT = (9, 222), (54, 208)
 
 
 def architecture() -> int | None:
@@ -125,8 +134,12 @@ def architecture() -> int | None:
     return {"x86_64": 0, "amd64": 0, "aarch64": 1, "arm64": 1}.get(platform.machine().lower())
 
 
-def filter_program(column: int | None = None) -> bytes:
+def filter_program(column: int | None = None, *, gpu: bool = False) -> bytes:
     """The filter for this machine, as the array of `struct sock_filter` that the kernel and bubblewrap take.
+
+    Args:
+        column: of the tables above; by default this machine's.
+        gpu: whether programs use a GPU, whose driver needs shared memory without a file.
 
     Returns:
         b"" on a machine whose system calls this module does not know.
@@ -141,16 +154,16 @@ def filter_program(column: int | None = None) -> bytes:
         for numbers in table.values():
             if (number := numbers[column]) is not None:
                 lines += [_jump(EQUAL, number, 0, 1), _refuse(code)]
-    for numbers, rest in _conditions():
+    for numbers, rest in _conditions(gpu):
         lines += [_jump(EQUAL, numbers[column], 0, len(rest)), *rest]
     return b"".join([*lines, _line(RETURN, ALLOW)])
 
 
-program = filter_program
-
-
-def install() -> bool:
+def install(*, gpu: bool = False) -> bool:
     """Put the filter on this process and all that it starts, for ever.
+
+    Args:
+        gpu: as for `filter_program`.
 
     Returns:
         False on a machine for which there is none.
@@ -158,7 +171,7 @@ def install() -> bool:
     Raises:
         OSError: if the kernel does not take it.
     """
-    lines = filter_program()
+    lines = filter_program(gpu=gpu)
     if not lines:
         return False
 
@@ -174,7 +187,7 @@ def install() -> bool:
     return True
 
 
-def _conditions() -> list[tuple[tuple[int, int], list[bytes]]]:
+def _conditions(gpu: bool) -> list[tuple[tuple[int, int], list[bytes]]]:
     """Calls that are allowed with some arguments: each with the lines that decide, which always end in a return."""
     allow = _line(RETURN, ALLOW)
     # libzmq asks by netlink which network there is, and aborts the process where it may not.
@@ -184,11 +197,36 @@ def _conditions() -> list[tuple[tuple[int, int], list[bytes]]]:
     protocols = [*_load_argument(2), *_among((ANY_PROTOCOL, TCP, UDP), errno.EPROTONOSUPPORT)]
     terminal = [_jump(EQUAL, TIOCSTI, 1, 0), _jump(EQUAL, TIOCLINUX, 0, 1), _refuse(errno.EPERM)]
     return [
-        (CLONE, [*_load_argument(0), _jump(ANY_BIT, NAMESPACES, 0, 1), _refuse(errno.EPERM), allow]),
+        (CLONE, [*_load_argument(0), *_clone_flags(), allow]),
         (SOCKET, [*families, *protocols, allow]),
         (SOCKETPAIR, [*families, *protocols, allow]),
         (IOCTL, [*_load_argument(1), *terminal, allow]),
+        (MMAP, [*_load_argument(3), *_map_flags(gpu), allow]),
+        (SETSOCKOPT, [*_load_argument(1), *_option(), allow]),
     ]
+
+
+def _clone_flags() -> list[bytes]:
+    """No namespaces; and no thread with descriptors of its own, which nobody would find to count."""
+    alone = [_jump(ANY_BIT, THREAD, 0, 2), _jump(ANY_BIT, SAME_FILES, 1, 0), _refuse(errno.EPERM)]
+    return [_jump(ANY_BIT, NAMESPACES, 0, 1), _refuse(errno.EPERM), *alone]
+
+
+def _map_flags(gpu: bool) -> list[bytes]:
+    """No memory that stays when its pages are let go, and so is nobody's; none from the machine's store of huge pages.
+
+    Shared memory without a name is a file that nobody sees: it keeps what was written to it although the process no
+    longer has it in its tables, and that is all that can be counted. /dev/shm has a size.
+    """
+    huge = [_jump(ANY_BIT, MAP_HUGETLB, 0, 1), _refuse(errno.ENOMEM)]
+    shared = [_jump(ANY_BIT, MAP_ANONYMOUS, 0, 2), _jump(ANY_BIT, MAP_SHARED, 0, 1), _refuse(errno.EPERM)]
+    return huge if gpu else [*huge, *shared]
+
+
+def _option() -> list[bytes]:
+    """Sent without a copy, a byte holds its whole page, of up to 2 MiB, until somebody reads it."""
+    test = [*_load_argument(2), _jump(EQUAL, SO_ZEROCOPY, 0, 1), _refuse(errno.EPERM)]
+    return [_jump(EQUAL, SOL_SOCKET, 0, len(test)), *test]
 
 
 def _line(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

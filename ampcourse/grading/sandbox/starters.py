@@ -107,7 +107,7 @@ class SandboxStarter:
             info, theirs = handed.pipe()
             plan["sysctl"] = handed.also(os.open("/proc/sys/user", os.O_PATH | os.O_DIRECTORY)) if root else None
             status, launcher = hand_launcher(plan, files, handed)
-            calls = b"" if root else seccomp.filter_program()
+            calls = b"" if root else seccomp.filter_program(gpu=self._settings.gpu)
             options, program = command.arguments(
                 self._program,
                 self.view,
@@ -145,6 +145,7 @@ def make_plan(settings: Settings, channels: Channels, instead: list[str] | None 
     return {
         "limits": rlimits(settings),
         "filter": bool(seccomp.filter_program()),
+        "gpu": settings.gpu,
         "processors": PROCESSORS,
         "work": WORK,
         "connection_file": file,

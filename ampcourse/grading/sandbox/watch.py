@@ -24,6 +24,11 @@ SOCKETS, DIALLED = 1000, 100
 """What they hold is the kernel's memory, which no other limit counts: some 200 KiB each, of those of the Internet's
 kind some 10 MiB for a pair."""
 TERMINALS = 100
+LOCKS = 4000
+"""On parts of files, each some 200 bytes of the kernel's memory."""
+DESCRIPTORS = 5000
+"""Of all processes together. Few take much by themselves, but files wait for each other by pairs (epoll), and a user
+of the machine has a limited number of such pairs, which the next submission may need."""
 FILES = 50_000
 """Each takes about a KiB of the kernel's memory, however empty it is."""
 
@@ -100,11 +105,8 @@ class Watched:
             return f"it used more than {amount(settings.memory_mib)} of memory", False
         if max(used.threads, used.processes) > settings.processes + SPARE_PROCESSES:
             return f"it started more than {settings.processes} processes", False
-        sockets, dialled = self._counted.sockets()
-        if sockets > SOCKETS or dialled > DIALLED:
-            return f"it opened more than {SOCKETS if sockets > SOCKETS else DIALLED} sockets", False
-        if self._counted.terminals() > TERMINALS:
-            return f"it opened more than {TERMINALS} terminals", False
+        if many := self._many():
+            return many, False
         if size > settings.disk_mib * MIB:
             return f"it wrote more than {amount(settings.disk_mib)} of files", False
         if files > FILES:
@@ -112,6 +114,21 @@ class Watched:
         if time.monotonic() - self._begin > settings.submission_seconds + settings.start_seconds:
             return f"it ran for more than {settings.submission_seconds:g} s", False
         return "", used.memory > most / 2
+
+    def _many(self) -> str:
+        """What there is too much of, among the things that take the kernel's memory."""
+        if self._counted is None:
+            return ""
+        sockets, dialled = self._counted.sockets()
+        if sockets > SOCKETS or dialled > DIALLED:
+            return f"it opened more than {SOCKETS if sockets > SOCKETS else DIALLED} sockets"
+        if self._counted.descriptors() > DESCRIPTORS:
+            return f"it had more than {DESCRIPTORS:,} files open"
+        if self._counted.terminals() > TERMINALS:
+            return f"it opened more than {TERMINALS} terminals"
+        if self._counted.locks(LOCKS) > LOCKS:
+            return f"it held more than {LOCKS:,} locks on files"
+        return ""
 
     def _own(self, used: Used) -> int:
         """Their memory when pages that several share are not counted for each; of a crowd it is not asked."""

@@ -85,7 +85,7 @@ def plan(box: Box, view: View, settings: Settings, users: Users | None) -> dict[
         "course": _course(box),
         "mounts": list(_mounts(view)),
         "limits": limits.rlimits(settings),
-        "seccomp": seccomp.program().hex(),
+        "seccomp": seccomp.filter_program(gpu=settings.gpu).hex(),
         "uid": UID,
         "users": [users.first, users.count] if users else None,
         "hostname": HOST,

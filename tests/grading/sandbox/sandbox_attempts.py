@@ -6,6 +6,8 @@ Each of `ATTEMPTS` runs in a kernel that goes on afterwards. It may use `BAIT` (
 
 from __future__ import annotations
 
+import sandbox_holding
+
 TOOLS = '''
 import ctypes, errno, glob, json, mmap, os, pathlib, resource, signal, socket, struct, subprocess, sys, time
 
@@ -310,9 +312,11 @@ held(*(refused(socket.socket, *kind) for kind in kinds), refused(socket.socketpa
 """,
 }
 
+HOLDING = sandbox_holding.HOLDING
+
 ATTEMPTS = {
     f"{kind}: {name}": code
-    for kind, group in (("read", READ), ("write", WRITE), ("rights", RIGHTS), ("others", OTHERS))
+    for kind, group in (("read", READ), ("write", WRITE), ("rights", RIGHTS), ("others", OTHERS), ("memory", HOLDING))
     for name, code in group.items()
 }
 
@@ -320,6 +324,7 @@ ATTEMPTS = {
 # Each in a kernel of its own, which it ends or fills: the code, settings, and words of the reason that is given; where
 # there are none, the kernel must live and the code end with "held".
 DEADLY: dict[str, tuple[str, dict[str, float], str]] = {
+    **sandbox_holding.DEADLY,
     "memory, at once": (
         "held(refused(bytearray, 8 << 30), refused(mmap.mmap, -1, 8 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))",
         {},
@@ -362,15 +367,6 @@ held(*(os.waitpid(child, 0)[1] == 0 for child in children))
 """,
         {"memory_mib": 200},
         "",
-    ),
-    "memory, shared and by nobody's own": (
-        """
-page = mmap.mmap(-1, 2 << 30)
-while True:
-    page.write(bytes(16 << 20))
-""",
-        {"memory_mib": 150},
-        "more than 150 MiB of memory",
     ),
     "memory, in the tables that describe it": (
         """
@@ -523,6 +519,7 @@ while True:
 
 # Honest work that must succeed all the same: the code, and what it prints among other things.
 WORKS: dict[str, tuple[str, str]] = {
+    **sandbox_holding.WORKS,
     "files": (
         "import helper, os; print(helper.answer(), set(os.listdir('.')) >= {'helper.py', 'more', 'zmq.py'})",
         "42 True",

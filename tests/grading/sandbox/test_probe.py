@@ -162,7 +162,7 @@ def test_limits_that_do_not_hold_are_noticed(layer: str, monkeypatch: pytest.Mon
 
 
 def test_a_missing_filter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting.seccomp, "filter_program", lambda: b"")
+    monkeypatch.setattr(starting.seccomp, "filter_program", lambda **_: b"")
     _without("system calls filtered")
 
 

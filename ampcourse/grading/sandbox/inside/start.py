@@ -56,7 +56,7 @@ def _prepare(plan: dict[str, Any]) -> None:
     limits.apply_limits(plan["limits"])
     limits.first_to_go()
     if plan["filter"]:
-        seccomp.install()
+        seccomp.install(gpu=plan["gpu"])
 
 
 def _close_others(wanted: set[int | None]) -> None:

@@ -31,7 +31,8 @@ from system import (
     own_session_keyring,
 )
 
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEVICES = {name: name for name in ("null", "full", "random", "urandom", "tty")}
+_DEVICES["zero"] = "full"  # to read they are the same; but /dev/zero can be mapped, as memory that nobody counts
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 _NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
 
@@ -99,9 +100,9 @@ def _place_for(target: str, place: str) -> None:
 def _devices(place: str) -> None:
     os.mkdir(place)
     mount("tmpfs", place, "tmpfs", NOSUID, "size=64k,mode=755")
-    for name in _DEVICES:
-        _place_for(f"/dev/{name}", f"{place}/{name}")
-        mount(f"/dev/{name}", f"{place}/{name}", None, BIND)
+    for name, source in _DEVICES.items():
+        _place_for(f"/dev/{source}", f"{place}/{name}")
+        mount(f"/dev/{source}", f"{place}/{name}", None, BIND)
     for name, text in _LINKS.items():
         os.symlink(text, f"{place}/{name}")
     for name in ("shm", "pts"):
