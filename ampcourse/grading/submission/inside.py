@@ -21,12 +21,16 @@ def install(kernel: Any) -> None:
 
     from ampcourse.exercises.observe import observe
 
-    names = kernel.shell.user_ns
+    shell = kernel.shell
+    names = shell.user_ns
     base, interrupted = BaseException, KeyboardInterrupt
     code_of, run, kind_of = compile, eval, type
 
     def refuse(*_: object, **__: object) -> str:
         raise EOFError("input() was called, but nobody is there to answer while grading")
+
+    def leave(*_: object) -> None:
+        raise SystemExit("exit() was called")  # the kernel itself goes on: the next question is another one
 
     def answer(expression: str) -> tuple[dict[str, str], Any]:
         code = code_of(expression, "<answer>", "eval")
@@ -44,6 +48,7 @@ def install(kernel: Any) -> None:
     def handle(stream: Any, ident: Any, parent: Any) -> None:
         content, buffers = {}, []
         input_before, builtins.input = builtins.input, refuse
+        shell.ask_exit = leave
         try:
             asked = parent["content"]
             content, found = answer(asked["expression"])
@@ -55,6 +60,7 @@ def install(kernel: Any) -> None:
             content = {"failed": kind_of(error).__name__}
         finally:
             builtins.input = input_before
+            shell.__dict__.pop("ask_exit", None)
         kernel.session.send(stream, f"{OBSERVE}_reply", content, parent, ident=ident, buffers=buffers)
 
     kernel.shell_handlers[OBSERVE] = handle

@@ -42,14 +42,20 @@ class Outputs:
         self._most = settings.output_kib << 10
         self._most_lines = settings.output_lines
         self._room, self._number, self._calm = room, number, calm
-        self._clear = False
+        self.nodes: list[NotebookNode] = []
+        self._spent = 0
         self.cut = False
         """Whether something was not kept."""
         self._reset()
 
     def _reset(self) -> None:
-        self.nodes: list[NotebookNode] = []
+        gone = set(map(id, self.nodes))
+        for nodes in self._room.displays.values() if gone else ():
+            nodes[:] = [node for node in nodes if id(node) not in gone]
+        self.nodes = []
         self._bytes, self._pictures, self._lines = self._most, self._most * PICTURES, self._most_lines
+        self._room.left += self._spent
+        self._spent = 0
         self._clear = False
 
     def take(self, kind: str, content: Mapping[str, Any]) -> None:
@@ -101,7 +107,7 @@ class Outputs:
             size = len(kept)
         self.cut = self.cut or len(kept) < len(text)
         self._bytes -= size
-        self._room.left -= size
+        self._spend(size)
         self._lines -= kept.count("\n")
         return kept
 
@@ -133,11 +139,10 @@ class Outputs:
     def _shown(self, kind: str, content: Mapping[str, Any]) -> None:
         transient = content.get("transient")
         name = transient.get("display_id") if isinstance(transient, dict) else None
-        data = self._bundle(content.get("data"))
         if kind == "update_display_data":
-            for node in self._room.displays.get(name, ()) if isinstance(name, str) else ():
-                node.data = NotebookNode(data)
+            self._update(name, content.get("data"))
             return
+        data = self._bundle(content.get("data"))
         if not data:
             return
         node = NotebookNode(output_type=kind, metadata=NotebookNode(), data=NotebookNode(data))
@@ -146,6 +151,22 @@ class Outputs:
         if isinstance(name, str) and len(self._room.displays) < MOST_OUTPUTS:
             self._room.displays.setdefault(name[:LONGEST_NAME], []).append(node)
         self.nodes.append(node)
+
+    def _update(self, name: Any, data: Any) -> None:
+        """Put new contents into displays that are there: they take the room of the old ones."""
+        nodes = self._room.displays.get(name, []) if isinstance(name, str) else []
+        if not nodes:
+            return
+        before = self._bytes, self._pictures, self._lines, self._room.left, self._spent
+        self._bytes, self._pictures, self._lines = self._most, self._most * PICTURES, self._most_lines
+        if bundle := self._bundle(data):
+            for node in nodes:
+                node.data = NotebookNode(bundle)
+        self._bytes, self._pictures, self._lines, self._room.left, self._spent = before
+
+    def _spend(self, size: int) -> None:
+        self._room.left -= size
+        self._spent += size
 
     def _bundle(self, data: Any) -> dict[str, Any]:
         """The forms of one display that there is room for."""
@@ -171,7 +192,7 @@ class Outputs:
         if size > left:
             self.cut = True
             return False
-        self._room.left -= size
+        self._spend(size)
         if picture:
             self._pictures -= size
         else:

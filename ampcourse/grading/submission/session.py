@@ -98,16 +98,15 @@ class Session:
         hashlib.new(self._digest)
         self._name = secrets.token_hex(16)
         self._shell = Channel(kernel.connection, "shell", "DEALER", LARGEST_REPLY)
-        self._outputs = Channel(kernel.connection, "iopub", "SUB", LARGEST_OUTPUT)
-        self._control: Channel | None = None
-        self._looked = 0.0
+        self._outputs = self._listening()
+        self._control = Channel(kernel.connection, "control", "DEALER", LARGEST_HEADER)
+        self._looked, self._ends = 0.0, 0.0
         self._alive = True
 
     def close(self) -> None:
         """Close the channels and end the kernel."""
         for channel in (self._shell, self._outputs, self._control):
-            if channel is not None:
-                channel.close()
+            channel.close()
         self.kernel.stop()
 
     def wait_until_ready(self, seconds: float) -> bool:
@@ -163,10 +162,10 @@ class Session:
 
     def interrupt(self) -> None:
         """Ask the kernel to interrupt what it runs: a message, because a signal would end its sandbox."""
-        if self._control is None:
-            self._control = Channel(self.kernel.connection, "control", "DEALER", LARGEST_HEADER)
-        self._control.socket()
         self._control.send(self._message("interrupt_request", {}, secrets.token_hex(16)))
+
+    def _listening(self) -> Channel:
+        return Channel(self.kernel.connection, "iopub", "SUB", LARGEST_OUTPUT)
 
     def _request(
         self,
@@ -190,19 +189,24 @@ class Session:
                 return Reply(DIED) if waits.reply is None else Reply(waits.reply.status, complete=False)
 
     def _step(self, waits: _Waiting, seconds: float) -> bool:
-        """Take what arrives within a moment; False if nothing does any more, because the process has ended."""
+        """Take what arrives within a moment; False if nothing does any more: the process has ended, or its sockets."""
         if self._collect(waits, min(seconds, 0.1)):
             return True
         now = time.monotonic()
         if now - self._looked > 0.09:  # asking may cost something
             self._looked, self._alive = now, self.kernel.alive()
+        if self._outputs.broken:
+            self._outputs = self._listening()
+        if self._shell.broken and self._alive:  # it ends, or it has closed its sockets: nothing comes any more
+            self._ends = self._ends or now + 2 * PATIENCE
+            return now < self._ends
         return self._alive or self._collect(waits, 0)
 
     def _collect(self, waits: _Waiting, seconds: float) -> bool:
         """Take what has arrived; False if there was nothing."""
         poll, channels = select.poll(), {}
         for channel in (self._shell, self._outputs, self._control):
-            socket = channel.socket() if channel is not None else None
+            socket = channel.socket()
             if socket is not None:
                 channels[socket.fileno()] = channel
                 poll.register(socket, select.POLLIN | (select.POLLOUT if channel.wants_to_write() else 0))

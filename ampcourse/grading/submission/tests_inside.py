@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from ampcourse.exercises.frames import clean
 from ampcourse.grading.cells import about
 from ampcourse.grading.model import QuestionResult
 from ampcourse.grading.submission import outputs as out
@@ -104,9 +105,7 @@ def read_outcome(
         reason = reason or ("" if score == points else f"The test gave {score:g} of {points:g} points.")
     else:
         cell.outputs = [*shown, *(errors or [out.error("TestFailed", reason)])]
-    return QuestionResult(
-        grade_id=name, kind="test", points=points, score=score, outcome=outcome, reason=out.clean(reason)[:500]
-    )
+    return QuestionResult(grade_id=name, kind="test", points=points, score=score, outcome=outcome, reason=clean(reason))
 
 
 def _failure(reply: Reply, hidden: bool, nodes: Sequence[NotebookNode]) -> tuple[str, str]:

@@ -21,6 +21,9 @@ KEEPS = {
     "a huge picture": RIGHT
     + "from IPython.display import display\n"
     + "display({'image/png': 'A' * 30_000_000, 'text/plain': 'picture'}, raw=True)\nprint('after')",
+    "pictures one after the other": RIGHT
+    + "from IPython.display import clear_output, display\nfor i in range(100):\n"
+    + "    clear_output(wait=True)\n    display({'image/png': 'A' * 400_000}, raw=True)",
     "comms": RIGHT
     + "from comm import create_comm\nfor i in range(1000):\n    create_comm(target_name='x', data={'i': i})",
     "stderr": RIGHT + "import sys, os\nprint('a', file=sys.stderr)\nos.write(2, b'I tensorflow')",
@@ -91,6 +94,8 @@ LOSES = {
     "_exit": ("import os\ndef double(x):\n    os._exit(0)", "died", "ended the process"),
     "_exit cell": ("import os\nos._exit(0)", "died", "ended the process"),
     "exit": ("exit()\n", "died", "ended the process"),
+    "leaving": ("def double(x):\n    exit()\n    return 2 * x", "raised", "exit() was called"),
+    "no sockets": ("import os\ndef double(x):\n    os.closerange(3, 200)\n    return 2 * x", "died", ""),
     "exit answer": ("import sys\ndef double(x):\n    sys.exit(0)", "raised", "SystemExit"),
     "input": ("def double(x):\n    return input()", "raised", "input()"),
     "input cell": ("x = input()\n" + RIGHT, "raised", "input"),

@@ -115,6 +115,11 @@ def test_a_test_that_reads_nothing_after_the_kernel_is_gone_for_good_is_worth_no
     assert questions["own-test"].score == 0 and nbgraders(again) == 0
 
 
+def test_a_reason_holds_nothing_that_changes_a_terminal(run: Run) -> None:
+    question, _, _ = run("double(2)", "def double(x):\n    raise ValueError('\\x1b[2J\\x07 gone')")
+    assert question.score == 0 and "gone" in question.reason and "\x1b" not in question.reason
+
+
 # ---------------------------------------------------------------------- written questions
 
 

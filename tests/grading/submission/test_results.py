@@ -184,6 +184,21 @@ def test_a_display_can_be_updated_from_a_later_cell(grade: Grade) -> None:
     assert outputs(notebook, "double")[0].data["text/plain"] == "'after'"
 
 
+def test_what_is_cleared_or_updated_makes_room_again() -> None:
+    settings = Settings(notebook_mib=1, output_kib=100)
+    room = out.Room(settings)
+    collected = out.Outputs(settings, room, 1)
+    for _ in range(50):
+        collected.take("clear_output", {"wait": True})
+        collected.take("display_data", {"data": {"image/png": "A" * 500_000}, "transient": {"display_id": "x"}})
+    for letter in "BCDEF" * 10:
+        data = {"image/png": letter * 500_000}
+        collected.take("update_display_data", {"data": data, "transient": {"display_id": "x"}})
+    assert [node.data["image/png"][:1] for node in collected.nodes] == ["F"]
+    assert sum(map(len, room.displays.values())) == 1  # what is gone is not kept for being updated
+    assert not collected.cut and room.left == (1 << 20) - 500_000
+
+
 def test_all_cells_together_are_limited(mini_answers: None) -> None:
     settings = Settings(notebook_mib=1, output_kib=100)
     room = out.Room(settings)
