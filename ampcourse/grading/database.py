@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -96,8 +97,12 @@ def _connectable(url: str) -> str:
             "The gradebook's URL cannot be read: write sqlite:////path/gradebook.db or "
             "postgresql://user:password@host/database."
         ) from None
-    if parsed.get_backend_name() == "postgresql" and "connect_timeout" not in parsed.query:
-        parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
+    if parsed.get_backend_name() == "postgresql":
+        if "connect_timeout" not in parsed.query:
+            parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
+        if parsed.drivername == "postgresql":  # which driver that means is another matter in every SQLAlchemy
+            there = (driver for driver in ("psycopg", "psycopg2") if find_spec(driver))
+            parsed = parsed.set(drivername=f"postgresql+{next(there, 'psycopg2')}")
     return parsed.render_as_string(hide_password=False)
 
 
@@ -166,15 +171,20 @@ def patiently(
 def _locked(error: BaseException) -> bool:
     """SQLite says it in words, PostgreSQL by a code: lock not available, deadlock, serialization failure."""
     original = getattr(error, "orig", None)
-    if getattr(original, "pgcode", None) in ("55P03", "40P01", "40001"):
+    if _postgresql_code(original) in ("55P03", "40P01", "40001"):
         return True
     return getattr(original, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def _postgresql_code(original: Any) -> str:
+    """Of an error of psycopg2, which calls it pgcode, or psycopg."""
+    return str(getattr(original, "pgcode", None) or getattr(original, "sqlstate", None) or "")
 
 
 def sentence(error: BaseException, url: str) -> str:
     """What a database's refusal means, and what to do."""
     book, original = _capital(shown(url)), getattr(error, "orig", None) or error
-    code = str(getattr(original, "sqlite_errorname", "")) + str(getattr(original, "pgcode", None) or "")
+    code = str(getattr(original, "sqlite_errorname", "")) + _postgresql_code(original)
     said = " ".join(str(original).split()).rstrip(".")
     if isinstance(error, ImportError):
         return f"{book} needs a database driver that is not installed: pip install 'ampcourse[postgresql]'."

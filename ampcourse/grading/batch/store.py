@@ -94,7 +94,7 @@ class Store:
         known = old is not None and old.status in (GRADED, PARTLY)
         if record.status == MISSING or (record.status == FAILED and (known or not self._enters(work.student))):
             return  # nothing was handed in, or what was graded before stays
-        results = [self._result(one, part, old) for one, part in zip(graded, record.parts, strict=True)]
+        results = [self._result(work.student, one, part, old) for one, part in zip(graded, record.parts, strict=True)]
         target = self.place.folder("autograded", work.student, self.lesson)
         new = target.with_name(_NEW.format(lesson=self.lesson))
         self._fill(new, work, graded)
@@ -150,13 +150,14 @@ class Store:
             log=log.as_posix(),
         )
 
-    def _result(self, graded: Graded, part: Part, old: Record | None) -> Result:
-        before = next((dict(one.written) for one in old.parts if one.notebook == part.notebook), None) if old else None
-        found = answers(graded.notebook)
-        if before is None:  # graded by plain nbgrader before, or the record was lost
-            path = self.place.folder("autograded", old.student, self.lesson) / f"{part.notebook}.ipynb" if old else None
+    def _result(self, student: str, graded: Graded, part: Part, old: Record | None) -> Result:
+        found, before = answers(graded.notebook), None
+        if old is not None:
+            before = next((dict(one.written) for one in old.parts if one.notebook == part.notebook), None)
+        if before is None:  # the record was lost, or this was graded by plain nbgrader
+            path = self.place.folder("autograded", student, self.lesson) / f"{part.notebook}.ipynb"
             with contextlib.suppress(OSError):
-                before = {k: v.digest for k, v in answers(path.read_bytes()).items()} if path else None
+                before = {name: answer.digest for name, answer in answers(path.read_bytes()).items()}
         return Result(part.notebook, part.status, part.reason, part.questions, found, before)
 
     def _files(self, work: Work, graded: Sequence[Graded]) -> dict[str, bytes]:
