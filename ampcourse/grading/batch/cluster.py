@@ -154,24 +154,10 @@ class Cluster:
         if now - self._seen[worker][1] > SILENT_SECONDS or not answer.done():
             return False
         if not isinstance(getattr(answer, "verdict", None), str):
-            answer.verdict = self._verdict(answer)
+            answer.verdict = _verdict(answer)
             if answer.verdict:
                 self._tell(f"The worker {worker} is not used: {answer.verdict}.")
         return not answer.verdict
-
-    def _verdict(self, answer: Any) -> str:
-        """Why a worker cannot be used; empty if it can."""
-        if answer.status != "finished":
-            error = answer.exception() if answer.status == "error" else None
-            if isinstance(error, ImportError):
-                return f"this package is not installed there, or is another version ({error})"
-            return f"it failed to check itself ({error or answer.status})"
-        said, ours = answer.result(), there.check(unsafe=True)
-        for name, words in (("version", "ampcourse"), ("python", "Python"), ("package", "state of ampcourse's files")):
-            if said[name] != ours[name]:
-                theirs, here = (".".join(v) if name == "python" else v for v in (said[name], ours[name]))
-                return f"it has another {words}, {theirs} and not {here}"
-        return "; ".join(said["reasons"]).rstrip(".")
 
     def _submit(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
         with warnings.catch_warnings():
@@ -277,6 +263,21 @@ class Cluster:
                     time.sleep(0.02)
         with contextlib.suppress(Exception):
             self._client.close(timeout=CONNECT_SECONDS)
+
+
+def _verdict(answer: Any) -> str:
+    """Why a worker cannot be used; empty if it can."""
+    if answer.status != "finished":
+        error = answer.exception() if answer.status == "error" else None
+        if isinstance(error, ImportError):
+            return f"this package is not installed there, or is another version ({error})"
+        return f"it failed to check itself ({error or answer.status})"
+    said, ours = answer.result(), there.check(unsafe=True)
+    for name, words in (("version", "ampcourse"), ("python", "Python"), ("package", "state of ampcourse's files")):
+        if said[name] != ours[name]:
+            theirs, here = (".".join(v) if name == "python" else v for v in (said[name], ours[name]))
+            return f"it has another {words}, {theirs} and not {here}"
+    return "; ".join(said["reasons"]).rstrip(".")
 
 
 def _connect(address: str) -> Any:
