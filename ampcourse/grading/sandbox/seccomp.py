@@ -22,7 +22,7 @@ NAMESPACES = 0x7E020000  # every CLONE_NEW... flag that clone takes
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 ANY_PROTOCOL, TCP, UDP = 0, 6, 17
 NETLINK_ROUTE = 0
-SOL_SOCKET, SO_ZEROCOPY = 1, 60
+SOL_SOCKET, SO_LINGER, SO_ZEROCOPY = 1, 13, 60
 THREAD, SAME_FILES = 0x00010000, 0x00000400  # of clone's flags
 MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x1, 0x20, 0x40000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # typing into a terminal
@@ -224,8 +224,12 @@ def _map_flags(gpu: bool) -> list[bytes]:
 
 
 def _option() -> list[bytes]:
-    """Sent without a copy, a byte holds its whole page, of up to 2 MiB, until somebody reads it."""
-    test = [*_load_argument(2), _jump(EQUAL, SO_ZEROCOPY, 0, 1), _refuse(errno.EPERM)]
+    """Two that reach beyond the process that sets them.
+
+    Sent without a copy, a byte holds its whole page, of up to 2 MiB, until somebody reads it. And whoever is the last to
+    close a socket that lingers waits, for years if it says so: also a grader to whom it was sent and who never asked.
+    """
+    test = [*_load_argument(2), _jump(EQUAL, SO_LINGER, 1, 0), _jump(EQUAL, SO_ZEROCOPY, 0, 1), _refuse(errno.EPERM)]
     return [_jump(EQUAL, SOL_SOCKET, 0, len(test)), *test]
 
 

@@ -7,6 +7,7 @@ of it is read and dropped, so that neither a flood nor a forged message fills th
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ FEWEST_FRAMES, MOST_FRAMES = 6, 24
 PIECE = 1 << 17
 AGAIN = 0.005
 """Seconds between two tries to connect."""
+PASS_RIGHTS = 83
+"""Linux's SO_PASSRIGHTS: whether a peer may send open descriptors along, since 6.16."""
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _READY = b"\x05READY\x0bSocket-Type" + b"%b" + b"\x08Identity" + bytes(4)
@@ -100,6 +103,8 @@ class Channel:
     def _connect(self) -> None:
         self._next_try = time.monotonic() + AGAIN
         new = socket.socket(self._family, socket.SOCK_STREAM)
+        with contextlib.suppress(OSError):  # an older kernel; what is not asked for is closed there as soon as it comes
+            new.setsockopt(socket.SOL_SOCKET, PASS_RIGHTS, 0)
         new.settimeout(1.0)  # within one machine a connection stands at once, or nobody listens
         try:
             new.connect(self._address)

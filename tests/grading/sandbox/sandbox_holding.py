@@ -24,6 +24,11 @@ held(refused(os.sendfile, a.fileno(), file, 0, 1), refused(os.splice, file, ends
      refused(call, 276, 77, ends[0], ends[1], 1, 0),
      refused(socket.socket().setsockopt, socket.SOL_SOCKET, 60, 1))
 """,
+    "a socket that makes wait whoever closes it": """
+# The grader would, if it was sent to it.
+held(refused(socket.socket().setsockopt, socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 2**31 - 1)),
+     socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1) is None)
+""",
     "threads with descriptors of their own": """
 codes = []
 for flags in (0x10000, 0x10000 | 0x800 | 0x100):
