@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ampcourse.grading.model import GradingError
-from ampcourse.grading.place import Place, find_alembic, open_place
+from ampcourse.grading.place import Place, find_alembic, open_place, silent_log
 
 LOCK_SECONDS = 120.0
 """How long a gradebook that another program holds is waited for."""
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _CONNECT_SECONDS = "10"
+_SQLITE_SECONDS = "1"  # for one try, after which somebody is told; SQLite's own is 5
 _Given = TypeVar("_Given")
+
+
+class Locked(Exception):
+    """Another program holds the gradebook; for what does not raise SQLAlchemy's own errors."""
 
 
 class RefusedSubmission(GradingError):
@@ -54,20 +59,49 @@ def open_gradebook(place: Place, tell: Callable[[str], None] | None = None) -> I
     from nbgrader.api import Gradebook
 
     find_alembic()
-    url = _connectable(place.db_url)
+    url = connectable(place.db_url)
 
     def opened() -> Any:
         file = place.database_file
         if file is not None and not file.exists():
             _make_sqlite(file, place.coursedir.course_id)
-        return Gradebook(url, place.coursedir.course_id)
+        gradebook = Gradebook(url, place.coursedir.course_id)
+        _enter_course(gradebook, place.coursedir.course_id)
+        return gradebook
 
-    gradebook = patiently(opened, place, tell)
+    with _quiet_nbgrader():
+        gradebook = patiently(opened, place, tell)
+        try:
+            yield gradebook
+        finally:
+            with contextlib.suppress(
+                Exception
+            ):  # a lost connection cannot be closed, and that changes nothing any more
+                gradebook.close()
+
+
+@contextlib.contextmanager
+def _quiet_nbgrader() -> Iterator[None]:
+    """nbgrader's database code logs tracebacks of errors that it raises as well; ours are sentences."""
+    from nbgrader import api
+
+    before, api.app_log = api.app_log, silent_log()
     try:
-        yield gradebook
+        yield
     finally:
-        with contextlib.suppress(Exception):  # a lost connection cannot be closed, and that changes nothing any more
-            gradebook.close()
+        api.app_log = before
+
+
+def _enter_course(gradebook: Any, course_id: str) -> None:
+    """nbgrader enters a course only if it has a name, but its assignments refer to it all the same.
+
+    SQLite does not mind; PostgreSQL refuses the first assignment.
+    """
+    from nbgrader.api import Course
+
+    if gradebook.db.get(Course, course_id) is None:
+        gradebook.db.add(Course(id=course_id))
+    gradebook.db.commit()
 
 
 def _make_sqlite(file: Path, course_id: str) -> None:
@@ -85,7 +119,7 @@ def _make_sqlite(file: Path, course_id: str) -> None:
         half.unlink(missing_ok=True)
 
 
-def _connectable(url: str) -> str:
+def connectable(url: str) -> str:
     """The URL with a time limit for a server that does not answer."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
@@ -97,6 +131,8 @@ def _connectable(url: str) -> str:
             "The gradebook's URL cannot be read: write sqlite:////path/gradebook.db or "
             "postgresql://user:password@host/database."
         ) from None
+    if parsed.get_backend_name() == "sqlite" and parsed.database and "timeout" not in parsed.query:
+        parsed = parsed.update_query_dict({"timeout": _SQLITE_SECONDS})
     if parsed.get_backend_name() == "postgresql":
         if "connect_timeout" not in parsed.query:
             parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
@@ -138,6 +174,7 @@ def patiently(
     Raises:
         GradingError: if it cannot be done, in one sentence.
     """
+    from nbgrader.api import InvalidEntry
     from sqlalchemy.exc import SQLAlchemyError
 
     patience = LOCK_SECONDS if seconds is None else seconds
@@ -145,7 +182,11 @@ def patiently(
     while True:
         try:
             return work()
-        except (SQLAlchemyError, ImportError, OSError) as error:
+        except (SQLAlchemyError, InvalidEntry, Locked, ImportError, OSError) as wrapped:
+            # nbgrader wraps some of SQLAlchemy's errors into its own, and drops what they say
+            error = wrapped.__context__ if isinstance(wrapped.__context__, SQLAlchemyError) else wrapped
+            if isinstance(wrapped, SQLAlchemyError):
+                error = wrapped
             if undo is not None:
                 undo()
             waited = time.monotonic() - started
@@ -170,6 +211,8 @@ def patiently(
 
 def _locked(error: BaseException) -> bool:
     """SQLite says it in words, PostgreSQL by a code: lock not available, deadlock, serialization failure."""
+    if isinstance(error, Locked):
+        return True
     original = getattr(error, "orig", None)
     if _postgresql_code(original) in ("55P03", "40P01", "40001"):
         return True

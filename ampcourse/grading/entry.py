@@ -11,11 +11,12 @@ import json
 import logging
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ampcourse.grading.database import patiently
+from ampcourse.grading.database import Locked, connectable, patiently
 from ampcourse.grading.model import GradingError
 from ampcourse.grading.place import Place
 
@@ -29,7 +30,7 @@ class _Cell:
     solution: bool
 
 
-def enter_assignment(place: Place, gradebook: Any, lesson: str) -> bool:
+def enter_assignment(place: Place, gradebook: Any, lesson: str, tell: Callable[[str], None] | None = None) -> bool:
     """Enter an assignment, or bring its entry up to date with the source; whether anything was done.
 
     Raises:
@@ -37,12 +38,12 @@ def enter_assignment(place: Place, gradebook: Any, lesson: str) -> bool:
             submissions are in the gradebook, which nbgrader does not allow.
     """
     wanted = {name: _cells(place.source(lesson) / f"{name}.ipynb") for name in place.notebooks(lesson)}
-    known = patiently(lambda: _entered(gradebook, lesson), place, undo=gradebook.db.rollback)
+    known = patiently(lambda: _entered(gradebook, lesson), place, tell, gradebook.db.rollback)
     if known is not None and known[0] == wanted:
         return False
     if known is not None and known[1]:
         _refuse_other_cells(lesson, wanted, known[0])
-    _generate(place, lesson)
+    patiently(lambda: _generate(place, lesson), place, tell, undo=gradebook.db.rollback)
     gradebook.db.expire_all()
     return True
 
@@ -112,7 +113,7 @@ def _generate(place: Place, lesson: str) -> None:
     from nbgrader.coursedir import CourseDirectory
 
     config = copy.deepcopy(place.config)
-    config.CourseDirectory.db_url = place.db_url
+    config.CourseDirectory.db_url = connectable(place.db_url)
     config.GenerateAssignment.no_database = False
     config.GenerateAssignment.create_assignment = True
     config.CourseDirectory.course_id = place.coursedir.course_id
@@ -126,6 +127,8 @@ def _generate(place: Place, lesson: str) -> None:
             GenerateAssignment(coursedir=directory, config=config, log=log).start()
         except (NbGraderException, SystemExit, RuntimeError, OSError, ValueError) as error:
             reason = next((line for line in reversed(said) if "Error" in line), str(error))
+            if any("database is locked" in line or "LockNotAvailable" in line for line in said):
+                raise Locked from None
             raise GradingError(f"nbgrader cannot enter '{lesson}': {' '.join(reason.split()).rstrip('.')}.") from None
 
 

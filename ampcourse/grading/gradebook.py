@@ -21,7 +21,7 @@ from ampcourse.grading.place import Place
 
 __all__ = ["Book", "Result", "answers", "database_url", "open_gradebook", "reading", "renew_penalty", "settle"]
 
-_LOCK_TIMEOUT = "5s"  # for one statement on PostgreSQL; SQLite's own is 5 s
+_LOCK_TIMEOUT = "5s"  # for one statement on PostgreSQL; SQLite tries again and again
 
 
 @dataclass(frozen=True)

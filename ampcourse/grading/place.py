@@ -176,6 +176,7 @@ def read_config(root: Path) -> Any:
         load_cwd_config = False
 
     reader = Reader(log=silent_log())
+    reader.raise_config_file_errors = True  # traitlets would print a traceback and go on without
     try:
         reader.load_config_file(suppress_errors=False)
         _load_course(reader, root)

@@ -109,7 +109,7 @@ class _Run:
     def grade(self) -> Summary:
         assignments = make_assignments(self._place, self._lesson, self._options, self._watcher)
         with open_gradebook(self._place, self._warn) as gradebook:
-            if enter_assignment(self._place, gradebook, self._lesson):
+            if enter_assignment(self._place, gradebook, self._lesson, self._warn):
                 self._watcher.say("info", f"'{self._lesson}' was entered into the gradebook, from the source.")
             book = Book(self._place, gradebook, self._lesson, self._warn)
             classlist = ClassList(self._place, self._lesson, assignments, book.students())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -70,6 +71,16 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     monkeypatch.setattr(grade, "make_host", make)
     return kept
+
+
+@pytest.fixture
+def run_python() -> Callable[[str], str]:
+    """What a program prints in a Python of its own."""
+
+    def run(code: str) -> str:
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    return run
 
 
 @pytest.fixture

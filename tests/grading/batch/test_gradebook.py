@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -201,7 +202,7 @@ def test_a_locked_gradebook_is_waited_for(
     hand_in(course, cube=WRONG[1])
     hold = (
         "import sqlite3, sys, time; b = sqlite3.connect(sys.argv[1], isolation_level=None); "
-        "b.execute('begin exclusive'); print('held', flush=True); time.sleep(7); b.execute('rollback')"
+        "b.execute('begin exclusive'); print('held', flush=True); time.sleep(4); b.execute('rollback')"
     )
     command = [sys.executable, "-c", hold, str(course / "gradebook.db")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
@@ -254,6 +255,27 @@ def test_a_gradebook_locked_in_the_midst_keeps_what_was_written(
     assert len(book(course)) == 1
     assert grade_lesson(course, LESSON, jobs=1).graded == 2
     assert all(row.score == 5 for row in book(course).values())
+
+
+def test_a_gradebook_that_is_locked_while_the_assignment_is_entered_is_waited_for(
+    course: Path, standin: Any, book: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ampcourse.grading import entry
+
+    hand_in(course)
+    real, holders = entry._generate, []
+
+    def generate(place: Any, lesson: str) -> None:
+        if not holders:
+            holders.append(sqlite3.connect(course / "gradebook.db", isolation_level=None, check_same_thread=False))
+            holders[0].execute("begin immediate")
+            threading.Timer(3, lambda: holders[0].execute("rollback")).start()
+        real(place, lesson)
+
+    monkeypatch.setattr(entry, "_generate", generate)
+    said: list[str] = []
+    grade_lesson(course, LESSON, jobs=1, tell=lambda level, sentence: said.append(sentence))
+    assert any("waiting for it" in sentence for sentence in said) and book(course)["ada"].score == 5
 
 
 @pytest.mark.parametrize("point", ["booked", "filled", "marked", "swapped"])

@@ -21,6 +21,7 @@ from ampcourse.grading.records import load_records
 HERE = Path(__file__).parent
 PATIENCE = float(os.environ.get("AMPCOURSE_PATIENCE", "1"))
 POINTS = ("filled", "marked", "booked", "swapped", "logged")
+SOME = [p if p in ("booked", "swapped") else pytest.param(p, marks=pytest.mark.full) for p in POINTS]
 RUN = """
 import os, signal, sys
 sys.path[:0] = {path!r}
@@ -53,7 +54,7 @@ def state(root: Path, book: Callable[..., Any]) -> dict[str, Any]:
     return {"rows": rows, "records": records, "autograded": made}
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", SOME)
 def test_a_first_run_that_is_killed_goes_on(course: Path, standin: Any, book: Callable[..., Any], point: str) -> None:
     fill(course, len(KINDS))
     killed = subprocess.run(command(course, point, "s0002"), capture_output=True, timeout=60 * PATIENCE, check=False)
@@ -67,7 +68,7 @@ def test_a_first_run_that_is_killed_goes_on(course: Path, standin: Any, book: Ca
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", SOME)
 def test_a_killed_regrade_leaves_a_whole_old_or_new_score(
     course: Path, standin: Any, book: Callable[..., Any], point: str, fresh: bool
 ) -> None:
