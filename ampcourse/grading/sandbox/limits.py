@@ -39,7 +39,8 @@ def rlimits(settings: Settings, processes: bool = True) -> list[Limit]:
         resource.RLIMIT_DATA: data,
         resource.RLIMIT_FSIZE: settings.file_mib * MIB,
         resource.RLIMIT_NOFILE: OPEN_FILES,
-        resource.RLIMIT_CORE: 0,
+        # No file either, and with 1 the kernel does not start the machine's program for crashes, as it does with 0.
+        resource.RLIMIT_CORE: 1,
         resource.RLIMIT_MEMLOCK: LOCKED_MIB * MIB,
         resource.RLIMIT_STACK: STACK_MIB * MIB,
         resource.RLIMIT_MSGQUEUE: 0,

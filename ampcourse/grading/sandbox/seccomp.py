@@ -226,8 +226,8 @@ def _map_flags(gpu: bool) -> list[bytes]:
 def _option() -> list[bytes]:
     """Two that reach beyond the process that sets them.
 
-    Sent without a copy, a byte holds its whole page, of up to 2 MiB, until somebody reads it. And whoever is the last to
-    close a socket that lingers waits, for years if it says so: also a grader to whom it was sent and who never asked.
+    Sent without a copy, a byte holds its whole page, of up to 2 MiB, until somebody reads it. And whoever is the last
+    to close a socket that lingers waits, for years if it says so: also a grader to whom it was sent unasked.
     """
     test = [*_load_argument(2), _jump(EQUAL, SO_LINGER, 1, 0), _jump(EQUAL, SO_ZEROCOPY, 0, 1), _refuse(errno.EPERM)]
     return [_jump(EQUAL, SOL_SOCKET, 0, len(test)), *test]

@@ -124,9 +124,10 @@ def test_the_command_line_for_root_and_for_others(tmp_path: Path) -> None:
     assert not {"--size", "--clearenv", "--disable-userns"} & set(old)
 
 
+@pytest.mark.parametrize("gpu", [False, True])
 @pytest.mark.parametrize("column", [0, 1])
-def test_the_filter_is_a_program_that_the_kernel_can_check(column: int) -> None:
-    program = seccomp.filter_program(column)
+def test_the_filter_is_a_program_that_the_kernel_can_check(column: int, gpu: bool) -> None:
+    program = seccomp.filter_program(column, gpu=gpu)
     assert len(program) % 8 == 0 and len(program) // 8 < 4096
     lines = [program[at : at + 8] for at in range(0, len(program), 8)]
     for number, line in enumerate(lines):
