@@ -10,11 +10,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ampcourse.course import CourseError, load_course
 from ampcourse.exercises.model import BrokenExercise
+from ampcourse.grading import records
 from ampcourse.grading.batch.classlist import ClassList, Planned
 from ampcourse.grading.batch.host import make_host
 from ampcourse.grading.batch.pool import Grades, Pool
@@ -108,7 +110,7 @@ class _Run:
 
     def grade(self) -> Summary:
         assignments = make_assignments(self._place, self._lesson, self._options, self._watcher)
-        with open_gradebook(self._place, self._warn) as gradebook:
+        with self._soon(assignments) as hosts, open_gradebook(self._place, self._warn) as gradebook:
             if enter_assignment(self._place, gradebook, self._lesson, self._warn):
                 self._watcher.say("info", f"'{self._lesson}' was entered into the gradebook, from the source.")
             book = Book(self._place, gradebook, self._lesson, self._warn)
@@ -117,7 +119,7 @@ class _Run:
             self._open(planned)
             left = 0
             if planned.again:
-                left = self._work(assignments, classlist, book, planned)
+                left = self._work(hosts(), assignments, classlist, book, planned)
         return self._summary(planned, left)
 
     def _warn(self, sentence: str) -> None:
@@ -133,9 +135,29 @@ class _Run:
             self._watcher.say("warning", f"{student}: {says}")
         self._watcher.begin(len(planned.again), len(planned.kept))
 
-    def _work(self, assignments: Sequence[Assignment], classlist: ClassList, book: Book, planned: Planned) -> int:
+    @contextlib.contextmanager
+    def _soon(self, assignments: Sequence[Assignment]) -> Iterator[Callable[[], tuple[Grades, int]]]:
+        """What grades: made beside everything else where there will probably be work, else when it is asked for."""
+        there, known = self._place.students(self._lesson), records.load_records(self._place.root, self._lesson)
+        likely = self._options.fresh or self._options.new_round or len(known) < len(there)
+        with ThreadPoolExecutor(1) as thread:
+            coming = thread.submit(self._host, assignments) if likely and there else None
+            try:
+                yield coming.result if coming else lambda: self._host(assignments)
+            finally:
+                if coming is not None and coming.exception() is None:
+                    coming.result()[0].close()
+
+    def _work(
+        self,
+        hosted: tuple[Grades, int],
+        assignments: Sequence[Assignment],
+        classlist: ClassList,
+        book: Book,
+        planned: Planned,
+    ) -> int:
         """Grade, and write what comes; how many were left when the run was interrupted."""
-        host, slots = self._host(assignments)
+        host, slots = hosted
         self._sandbox = host.name
         pool = Pool(host, slots)
         keep = self._options.create_students

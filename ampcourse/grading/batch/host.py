@@ -29,7 +29,7 @@ _GRACE = 30.0  # seconds beyond a submission's own limit in which judging and ti
 _READY = 120.0  # seconds for a worker to start, on a machine that is very busy
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from ampcourse.grading.batch.worker import main; main(int(sys.argv[1]))"
+    "from ampcourse.grading.batch.worker import main; main(int(sys.argv[1]), sys.argv[3])"
 )
 
 
@@ -57,14 +57,24 @@ class Host:
         assignments: the notebooks of the lesson.
         starters: one for each of them; the host closes them.
         grader: the function that grades one notebook, as "module:function".
+        workers: some that have been started already.
     """
 
-    def __init__(self, assignments: Sequence[Assignment], starters: Sequence[Starter], grader: str = GRADER) -> None:
-        self._told = (tuple(assignments), tuple(starter.name for starter in starters), grader)
+    def __init__(
+        self,
+        assignments: Sequence[Assignment],
+        starters: Sequence[Starter],
+        grader: str = GRADER,
+        workers: Sequence[_Worker] = (),
+    ) -> None:
+        self._told = (tuple(assignments), tuple(starter.name for starter in starters))
+        self._grader = grader
         self._starters = starters
         self._limit = wall_limit(assignments[0].settings, len(assignments))
         self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        self._workers: set[_Worker] = set()
+        self._workers = set(workers)
+        for worker in workers:
+            self._idle.put(worker)
         self._lock = threading.Lock()
         self._closed = False
 
@@ -93,6 +103,7 @@ class Host:
     def _try(self, work: Work) -> Done:
         worker = self._worker()
         try:
+            worker.begin(self._told, self._starters)
             done = worker.run(work, self._limit)
         except BaseException:
             worker.end()
@@ -114,10 +125,13 @@ class Host:
                 if worker.running():
                     return worker
                 worker.end()
+        return self._new()
+
+    def _new(self) -> _Worker:
         with self._lock:
             if self._closed:
                 raise Closed
-            worker = _Worker(self._told, self._starters)
+            worker = _Worker(self._grader)
             self._workers.add(worker)
         return worker
 
@@ -140,15 +154,14 @@ class Host:
 class _Worker:
     """One worker process, seen from its host. One thread at a time may use it; `end` may be called by any."""
 
-    def __init__(self, told: tuple[Any, ...], starters: Sequence[Starter]) -> None:
+    def __init__(self, grader: str) -> None:
         self.count = 0
-        self._owner = Owner(starters)
-        self._told: tuple[Any, ...] | None = told
+        self._owner: Owner | None = None
         ours, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in `end`
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(theirs.fileno()), json.dumps(sys.path)],
+                [sys.executable, "-c", _START, str(theirs.fileno()), json.dumps(sys.path), grader],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
@@ -157,6 +170,21 @@ class _Worker:
                 start_new_session=True,
             )
         self._connection = Connection(ours.detach())
+
+    def begin(self, told: tuple[Any, ...], starters: Sequence[Starter]) -> None:
+        """Tell it about the assignments, once.
+
+        Raises:
+            _Lost: if it dies or does not start.
+        """
+        if self._owner is not None:
+            return
+        self._owner = Owner(starters)
+        try:
+            self._connection.send(told)
+            self._listen(_READY, "its worker process did not start in time")
+        except (EOFError, OSError):
+            raise self._ended() from None
 
     def running(self) -> bool:
         """Whether its process is there."""
@@ -169,19 +197,19 @@ class _Worker:
             _Lost: if the worker dies or takes too long.
         """
         try:
-            if self._told is not None:
-                self._connection.send(self._told)
-                self._told = None
-                self._listen(_READY, "its worker process did not start in time")
             self.count += 1
             self._connection.send(work)
             return self._listen(limit, f"its worker process gave no result within {limit:.0f} s")
         except (EOFError, OSError):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(5)  # it has closed the pipe, so it is ending
-            raise _Lost(False, _death(self.process.poll()), self._said()) from None
+            raise self._ended() from None
         finally:
-            self._owner.stop_all()
+            if self._owner is not None:
+                self._owner.stop_all()
+
+    def _ended(self) -> _Lost:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)  # it has closed the pipe, so it is ending
+        return _Lost(False, _death(self.process.poll()), self._said())
 
     def _listen(self, seconds: float, overdue: str) -> Any:
         deadline = time.monotonic() + seconds
@@ -193,7 +221,8 @@ class _Worker:
                 return None
             if message[0] == "done":
                 return message[1]
-            self._owner.answer(self._connection, message)
+            if self._owner is not None:
+                self._owner.answer(self._connection, message)
 
     def _said(self) -> list[str]:
         """The last that it wrote to stderr."""
@@ -210,7 +239,8 @@ class _Worker:
         with contextlib.suppress(OSError):
             self.process.stdin.close()  # type: ignore[union-attr]
         self.process.wait()
-        self._owner.stop_all()
+        if self._owner is not None:
+            self._owner.stop_all()
 
 
 def _death(code: int | None) -> str:
@@ -224,23 +254,31 @@ def _death(code: int | None) -> str:
 
 
 def make_host(
-    assignments: Sequence[Assignment], slots: int, *, unsafe: bool = False, fast: bool = True, grader: str = GRADER
+    assignments: Sequence[Assignment],
+    slots: int,
+    *,
+    unsafe: bool = False,
+    fast: bool = True,
+    grader: str = GRADER,
 ) -> Host:
-    """A host for this machine.
+    """A host for this machine. Its workers begin to import what they need while the template does.
 
     Raises:
         GradingError: if kernels cannot be isolated here and `unsafe` is not asked for.
     """
     from ampcourse.grading.sandbox import choose_starter
 
+    workers = [_Worker(grader) for _ in range(slots)]
     starters: list[Starter] = []
     try:
         for one in assignments:
             starters.append(choose_starter(one.box, one.settings, unsafe=unsafe, fast=fast, slots=slots))
     except BaseException as error:
+        for worker in workers:
+            worker.end()
         for starter in starters:
             starter.close()
         if isinstance(error, OSError):
             raise GradingError(f"Kernels cannot be started on this machine: {error}.") from error
         raise
-    return Host(assignments, starters, grader)
+    return Host(assignments, starters, grader, workers)

@@ -10,7 +10,6 @@ import contextlib
 import faulthandler
 import os
 import signal
-import sys
 import threading
 from multiprocessing.connection import Connection
 
@@ -23,11 +22,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, **dict.fromkeys(_THREADS, "1"), "PYTHONUNBUFFERED": "1"}
 
 
-def main(handle: int) -> None:
+def main(handle: int, grader: str) -> None:
     """Work until there is no more.
 
     Args:
         handle: file descriptor of the pipe to the host.
+        grader: the function that grades one notebook, as "module:function".
     """
     faulthandler.enable()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -38,8 +38,8 @@ def main(handle: int) -> None:
 
     connection = Connection(handle)
     with contextlib.suppress(EOFError, OSError):
-        assignments, names, grader = connection.recv()
         grade = load_grader(grader)
+        assignments, names = connection.recv()
         starters = [RemoteStarter(connection, index, name) for index, name in enumerate(names)]
         connection.send(("ready",))
         while (work := connection.recv()) is not None:
@@ -52,7 +52,3 @@ def _end_with_the_host() -> None:
         while os.read(0, 1):
             pass
     os._exit(1)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
@@ -11,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from ampcourse.grading.place import find_alembic
 
 HERE = Path(__file__).parent
 GRADER = "standin_grader:grade"
@@ -53,6 +56,14 @@ class FakeStarter:
         self.closed = True
 
 
+@functools.cache
+def _alembic_version() -> str:
+    from nbgrader.api import get_alembic_version
+
+    find_alembic()
+    return get_alembic_version()
+
+
 @pytest.fixture
 def standin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Grade with the stand-in; the hosts that were made are kept for looking at them."""
@@ -70,6 +81,10 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return made
 
     monkeypatch.setattr(grade, "make_host", make)
+    version = _alembic_version()
+    monkeypatch.setattr(
+        "nbgrader.api.get_alembic_version", lambda: version
+    )  # it starts a program, for each new gradebook
     return kept
 
 
