@@ -13,14 +13,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from ampcourse.grading.assignment import make_assignment
-from ampcourse.grading.sandbox import SandboxStarter, probe
-from ampcourse.grading.submission import grade_submission
-from ampcourse.grading.template import TemplateStarter
 from attack import Attack
 from scene import HERE, SLUG, Scene, listening, make
 
+from ampcourse.grading.assignment import make_assignment
 from ampcourse.grading.model import Assignment, Graded, GradingError, Starter, Submission
+from ampcourse.grading.sandbox import SandboxStarter, probe
+from ampcourse.grading.submission import grade_submission
+from ampcourse.grading.template import TemplateStarter
 
 WAYS = {"sandbox": SandboxStarter, "template": TemplateStarter}
 
