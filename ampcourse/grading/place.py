@@ -23,6 +23,7 @@ CONFIG = "nbgrader_config"
 STAMP, SECRET = "timestamp.txt", "submission_secret.txt"
 """What nbgrader's exchange puts beside a submission."""
 _NOTE_BYTES = 1000
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass
@@ -106,14 +107,20 @@ class Place:
         Raises:
             OSError: if it is a link, no file, or cannot be read.
         """
-        path = self.folder("submitted", student, lesson) / name
+        folder, opened = self.folder("submitted", student, lesson), []
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            # Neither the folder nor the student's folder above it may be a link to another student's.
+            opened.append(os.open(folder.parent, _DIRECTORY))
+            opened.append(os.open(folder.name, _DIRECTORY, dir_fd=opened[-1]))
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=opened[-1])
         except (FileNotFoundError, NotADirectoryError):
             return None
+        finally:
+            for one in opened:
+                os.close(one)
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise OSError(errno.EINVAL, "it is not a file", str(path))
+                raise OSError(errno.EINVAL, "it is not a file", name)
             return file.read(_NOTE_BYTES)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ampcourse.grading import records
 from ampcourse.grading.batch.work import Work
@@ -153,12 +152,10 @@ def _unacceptable(student: str) -> str:
     """Why a student id cannot be used, as a sentence; else empty."""
     from ampcourse.grading.document import acceptable_student
 
-    try:
-        said: Any = acceptable_student(student)
-    except GradingError as error:
-        return str(error)
-    if isinstance(said, str) and said:
-        return said
-    if said is False or len(student) > _LONGEST:
-        return f"The folder's name is no student id that nbgrader can keep (at most {_LONGEST} characters): rename it."
+    if says := acceptable_student(student):
+        return says
+    if len(student) > _LONGEST:
+        return (
+            f"The folder's name is longer than the {_LONGEST} characters that nbgrader keeps of a student: rename it."
+        )
     return ""

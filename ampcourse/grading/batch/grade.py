@@ -129,7 +129,7 @@ class _Run:
         for record in planned.kept:
             self._results[record.student] = Result.of(record, graded=False)
         for student, says in planned.refused:
-            self._results[student] = Result(student, FAILED, says, None, 0.0, graded=True)
+            self._results[student] = Result(student, FAILED, says, None, 0.0, graded=False)
             self._watcher.say("error", f"{student}: {says}")
         for student, says in planned.told:
             self._watcher.say("warning", f"{student}: {says}")

@@ -15,7 +15,7 @@ Tell = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one student's submission. `graded`: in this run; otherwise it was up to date."""
+    """What came of one student's submission. `graded`: in this run; otherwise it was up to date, or could not be."""
 
     student: str
     status: str
@@ -66,7 +66,7 @@ class Summary:
     @property
     def up_to_date(self) -> int:
         """How many were not, because nothing had changed."""
-        return len(self.results) - self.graded
+        return sum(not result.graded and result.status != FAILED for result in self.results)
 
     @property
     def problems(self) -> tuple[Result, ...]:

@@ -230,3 +230,48 @@ def test_there_is_no_such_lesson(course: Path, standin: Any) -> None:
             grade_lesson(course, name)
     with pytest.raises(GradingError, match="is not a folder"):
         grade_lesson(course / "nowhere", LESSON)
+
+
+def test_a_link_in_place_of_a_folder_brings_nothing_of_another_student(
+    course: Path, standin: Any, book: Callable[..., Any]
+) -> None:
+    folder = submit(course, "ada", content(*RIGHT), stamp="2026-01-01 10:00:00 UTC")
+    (folder / "submission_secret.txt").write_text("ada's own", "utf-8")
+    for student, link in {"eve": folder, "bob": folder.parent}.items():
+        place = course / "submitted" / student
+        if student == "eve":
+            place.mkdir()
+            place = place / LESSON
+        place.symlink_to(link)
+    summary = grade_lesson(course, LESSON, jobs=1)
+    assert {r.student: r.score for r in summary.results} == {"ada": 5, "bob": None, "eve": None}
+    for student in ("bob", "eve"):
+        assert not (course / "autograded" / student / LESSON / "submission_secret.txt").exists()
+        assert "a link" in next(r.reason for r in summary.results if r.student == student)
+
+
+@pytest.mark.parametrize("name", ["ada lovelace", "o'brien", "zoë", "a+b (2)", 'quo"te'])
+def test_awkward_names_are_graded(course: Path, standin: Any, book: Callable[..., Any], name: str) -> None:
+    submit(course, name, content(*RIGHT))
+    assert scores(grade_lesson(course, LESSON, jobs=1)) == {name: 5.0}
+    assert book(course)[name].score == 5 and load_records(course, LESSON)[name].score == 5
+    assert grade_lesson(course, LESSON, jobs=1).graded == 0
+
+
+@pytest.mark.parametrize("name", ["bad\nname", "x" * 200, "a[b]", "bell\a"])
+def test_names_that_cannot_be_kept_are_said_and_harm_nobody(course: Path, standin: Any, name: str) -> None:
+    submit(course, "ada", content(*RIGHT))
+    submit(course, name, content(*RIGHT))
+    summary = grade_lesson(course, LESSON, jobs=1)
+    results = {r.student: r for r in summary.results}
+    assert results["ada"].score == 5 and results[name].status == "failed" and "rename" in results[name].reason
+    assert (summary.graded, summary.up_to_date, summary.ok) == (1, 0, False)
+
+
+def test_files_of_a_student_never_stand_in_the_way_of_the_courses(course: Path, standin: Any) -> None:
+    (course / "source" / LESSON / "data").write_text("the course's", "utf-8")
+    folder = submit(course, "ada", content(*RIGHT))
+    (folder / "data").mkdir()
+    (folder / "data" / "x.txt").write_text("mine", "utf-8")
+    assert scores(grade_lesson(course, LESSON, jobs=1)) == {"ada": 5.0}
+    assert (course / "autograded" / "ada" / LESSON / "data").read_text("utf-8") == "the course's"
