@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import warnings
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 PARSED = 100_000
 """Characters up to which code is parsed; Python's parser can be brought down by far longer texts."""
+
+PARSED_IN_ALL = 3_000_000
+"""Characters that are parsed for one notebook, the same ones again included: 10 s at worst, with no kernel's limit on
+them. An honest notebook needs a hundredth."""
+_left: ContextVar[list[int] | None] = ContextVar("left", default=None)
 
 _DEFINES = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)", re.MULTILINE)
 _RUNS_PYTHON = ("%%time", "%%timeit", "%%capture", "%%prun")  # cell magics whose cell is Python all the same
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INSIDE = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@contextlib.contextmanager
+def sparingly() -> Iterator[None]:
+    """Parse no more than `PARSED_IN_ALL` within the block; what comes later counts as too long to tell."""
+    token = _left.set([PARSED_IN_ALL])
+    try:
+        yield
+    finally:
+        _left.reset(token)
 
 
 def normalised(text: str) -> str:
@@ -27,6 +44,10 @@ def parsed(text: str) -> ast.Module | None:
     first = next((line for line in lines if line.strip()), "")
     if len(text) > PARSED or (first.startswith("%%") and first.split()[0] not in _RUNS_PYTHON):
         return None
+    if (left := _left.get()) is not None:
+        left[0] -= len(text)
+        if left[0] < 0:
+            return None
     code = "\n".join(_without_magic(line) for line in lines)
     try:
         with warnings.catch_warnings():

@@ -23,7 +23,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 
 from ampcourse.grading.document.answers import choose, continued, merged, untouched
 from ampcourse.grading.document.banner import is_banner
-from ampcourse.grading.document.code import has_conflict, imports, only_sets, same_code
+from ampcourse.grading.document.code import has_conflict, imports, only_sets, same_code, sparingly
 from ampcourse.grading.document.matching import Matching
 from ampcourse.grading.document.notes import Notes, listed
 from ampcourse.grading.document.reading import Document, Piece, read
@@ -70,7 +70,9 @@ def repair(raw: bytes, source: NotebookNode) -> Repaired:
         Unreadable: if the file is no notebook; one sentence says what it is.
         GradingError: if the instructor's notebook itself cannot be used.
     """
-    return _Repair(read(raw), lesson_of(source), source).result()
+    lesson = lesson_of(source)
+    with sparingly():
+        return _Repair(read(raw), lesson, source).result()
 
 
 @dataclass
