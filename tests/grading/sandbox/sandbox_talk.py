@@ -65,18 +65,18 @@ def laid_out(folder: Path, course: str = "/course") -> Iterator[dict[str, Any]]:
     """Bait: files, listening sockets, a process and a variable, all with one word in them."""
     places = [
         folder / f"{WORD}.txt",
-        Path("/tmp") / f"{WORD}-{os.getpid()}",
-        Path("/dev/shm") / f"{WORD}-{os.getpid()}",
+        Path("/tmp") / f"{WORD}-{os.getpid()}-{folder.name}",
+        Path("/dev/shm") / f"{WORD}-{os.getpid()}-{folder.name}",
     ]
     for place in places:
         place.write_text(WORD)
     home = os.environ.get("HOME", "/root")
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_UNIX) as hidden:
-        hidden.bind(f"\0{WORD}-{os.getpid()}")
+        hidden.bind(f"\0{WORD}-{os.getpid()}-{folder.name}")
         hidden.listen()
         with socket.socket(socket.AF_UNIX) as named:
             # A path's name is short; pytest's folders are not.
-            path = Path(f"/tmp/{WORD}-{os.getpid()}.socket")
+            path = Path(f"/tmp/{WORD}-{os.getpid()}-{folder.name}.socket")
             named.bind(str(path))
             named.listen()
             sleeper = subprocess.Popen(["sleep", "600"], env={**os.environ, "NAME": WORD})
@@ -86,7 +86,7 @@ def laid_out(folder: Path, course: str = "/course") -> Iterator[dict[str, Any]]:
                     "paths": [*map(str, places), str(path), str(folder), f"{home}/.ssh", f"{home}/.bashrc", *_clone()],
                     "pids": [sleeper.pid, os.getpid(), os.getppid()],
                     "port": listener.getsockname()[1],
-                    "abstract": f"{WORD}-{os.getpid()}",
+                    "abstract": f"{WORD}-{os.getpid()}-{folder.name}",
                     "socket": str(path),
                     "course": course,
                 }
