@@ -62,6 +62,8 @@ class Exercise:
         rtol, atol: relative and absolute tolerance of numbers, as in `numpy.isclose`.
         dtype: the dtype that every fact must have, where that is part of the question.
         asks_for: names in the rest of ampcourse that would answer the exercise.
+        forbids: names of library functions that the task asks not to use. An answer with them is right all the same,
+            and whoever grades is told.
         insight: what to take away, shown once the answer is right.
         trains: the answer is observed by training with it, which takes seconds.
     """
@@ -78,6 +80,7 @@ class Exercise:
     atol: float = 0.0
     dtype: str | None = None
     asks_for: Sequence[str] = ()
+    forbids: Sequence[str] = ()
     insight: str = ""
     trains: bool = False
 
@@ -86,7 +89,7 @@ class Exercise:
             raise ValueError(f"the id of an exercise is '<lesson>.<name>' in lower case, not {self.id!r}")
         if not self.points or not all(math.isfinite(p) and p > 0 for p in self.points.values()):
             raise ValueError(f"{self.id}: every criterion has a finite number of points above 0, not {self.points!r}")
-        for field in ("also_right", "mistakes", "hints", "asks_for"):
+        for field in ("also_right", "mistakes", "hints", "asks_for", "forbids"):
             if isinstance(getattr(self, field), str):
                 raise ValueError(f"{self.id}: '{field}' is a tuple; a comma is missing after its only entry")
 

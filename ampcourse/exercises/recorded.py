@@ -36,6 +36,7 @@ class RecordedExercise:
     dtype: str | None = None
     insight: str = ""
     trains: bool = False
+    forbids: tuple[str, ...] = ()
     right_takes: tuple[str, ...] = ()
     observer_takes: tuple[str, ...] = ()
 
@@ -85,6 +86,7 @@ def recorded(exercise: Exercise) -> RecordedExercise:
         dtype=exercise.dtype,
         insight=exercise.insight,
         trains=exercise.trains,
+        forbids=tuple(exercise.forbids),
         right_takes=exercise.right_takes,
         observer_takes=exercise.observer_takes,
     )

@@ -18,6 +18,7 @@ from ampcourse.grading.document import Repaired
 from ampcourse.grading.model import Asked, Assignment, QuestionResult, Starter
 from ampcourse.grading.submission import judged as j
 from ampcourse.grading.submission import outputs as out
+from ampcourse.grading.submission.forbidden import used
 from ampcourse.grading.submission.observed import Observed, answer_in, observe
 from ampcourse.grading.submission.runner import NOT_RUN, Runner, Step
 from ampcourse.grading.submission.session import DIED, FLOODED, TIMEOUT, Reply, Session
@@ -97,6 +98,10 @@ class Run:
         self.troubles: dict[str, tuple[str, str]] = {}
         """How the cell of an answer, or the cell that defines a name, went wrong: outcome and sentence."""
         self.questions: list[QuestionResult] = []
+        self.own: list[str] = []
+        """The student's code so far: answers and cells of their own."""
+        self.against: list[str] = []
+        """Which answers use what their task asks not to use, one sentence each."""
         self.remarks: list[str] = []
         """Cells that did not come to their end, one sentence each."""
 
@@ -106,6 +111,7 @@ class Run:
             self.cell(cell, f"cell {place + 1}{_named(cell)}")
         inside = sum(q.kind == "test" for q in self.questions)
         notes = [f"{inside} test {_cells(inside)} graded inside the student's process."] if inside else []
+        notes += self.against
         noted = [*self.remarks, *(f"'{q.grade_id}': {q.outcome}." for q in self.questions if q.outcome in _NOTED)]
         return Ran(
             self.notebook,
@@ -124,6 +130,8 @@ class Run:
             self.early, self.answer = False, cell
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+            if solution or self.given[id(cell)] is None:
+                self.own.append(cell.source)
             asked = self._asked(cell) if graded and not solution else None
             if asked is not None:
                 self.judged(cell, name, asked)
@@ -189,6 +197,9 @@ class Run:
             one = j.judged(grade_id, points, asked, seen, number, self.examples, why)
         if one.result.outcome == j.NOT_ATTEMPTED and self._missing():
             one = j.told(grade_id, points, exercise, j.NO_CELL, "The answer's cell was not in the notebook.", number)
+        writes = [text for text in self.own if answer_in(cell.source) in bound(text)] if exercise.forbids else []
+        if one.result.score and (names := used(writes, exercise.forbids)):
+            self.against.append(f"'{grade_id}': the answer uses {' and '.join(names)}, which its task asks not to use.")
         cell.outputs = list(one.outputs)
         self.questions.append(one.result)
 

@@ -154,6 +154,7 @@ decode = Exercise(
         "ampcourse.numerics.Format.fields",
         "ampcourse.numerics.codes.Codec.decode",
     ),
+    forbids=("float16", "view"),
     insight="Two of the 32 exponent fields are kept for special things: field 0 for zero and the subnormals, field 31 "
     "for infinity and NaN. All other patterns follow one rule.",
 )
@@ -276,6 +277,7 @@ ulp = Exercise(
         "ampcourse.numerics.Format.neighbours",
         "ampcourse.numerics.codes.Codec.next_up",
     ),
+    forbids=("spacing", "nextafter"),
     insight="The gap depends on the binade only, and it never falls below 2**-24. Relative to x it stays between "
     "2**-11 and 2**-10 as long as x is normal; below 2**-14 it grows without limit.",
 )

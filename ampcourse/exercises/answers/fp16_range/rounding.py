@@ -169,6 +169,7 @@ to_float16 = Exercise(
         "ampcourse.numerics.codes.Codec.encode",
         "ampcourse.numerics.codes.Codec.round",
     ),
+    forbids=("float16",),
     insight="Rounding is one idea, the nearest multiple of the gap. Underflow and overflow come out of it: below "
     "2**-25 the nearest multiple is 0, and from 65520 on the nearest multiple is a number that float16 does not have.",
 )
