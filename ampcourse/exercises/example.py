@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ampcourse.exercises.facts import Facts
+from ampcourse.exercises.frames import clean
 from ampcourse.exercises.model import Example, Exercise
 from ampcourse.exercises.observers import call, each
 from ampcourse.exercises.shrink import Failure
@@ -55,6 +56,6 @@ def _names(exercise: Exercise, count: int, simple: bool) -> list[str]:
 
 
 def _listed(facts: Facts) -> str:
-    parts = [(name, show(fact)) for name, fact in list(facts.items())[:6]]
+    parts = [(clean(name, 200), show(fact)) for name, fact in list(facts.items())[:6]]
     more = ", ..." if len(facts) > 6 else ""
     return ", ".join(text if len(facts) == 1 else f"{name}: {text}" for name, text in parts) + more

@@ -263,6 +263,32 @@ class TestScores:
             verdict = judge([Question(asked)], [sent], lambda packed, sent=sent: sent)
             assert (verdict.outcome, verdict.score) == ("wrong", 0.0)
 
+    @pytest.mark.parametrize(
+        "entry",
+        [
+            np.array([1, 2]),
+            np.float32(1),
+            {"fault": np.array(1)},
+            {"fault": {"kind": np.array([1, 2])}},
+            {"fault": {"kind": "raised", "frames": [{"function": "f", "line": "x", "source": ""}]}},
+            {"fault": {"kind": "raised", "frames": [{"function": "f", "line": math.inf, "source": ""}]}},
+            {"fault": {"kind": "raised", "frames": np.array(1)}},
+        ],
+        ids=str,
+    )
+    def test_whatever_a_forged_entry_is_reading_it_never_fails(self, demo: ModuleType, entry: Any) -> None:
+        criteria = dict.fromkeys(demo.gap.points, entry)
+        verdict = judge([Question(demo.gap)], [wire.pack({"criteria": criteria, "printed": "", "warned": ""})])
+        assert verdict.score == 0
+
+    @pytest.mark.parametrize("name", ["\x1b]0;title\x07", "\ud800", "\u202e", "n" * 10_000])
+    def test_names_of_parts_are_shown_only_as_text_of_bounded_length(self, demo: ModuleType, name: str) -> None:
+        for asked in (demo.gap, demo.pick, demo.count):
+            verdict = over_seeds(asked, lambda *a: {name: 1.0, "other": "text"})
+            said = " ".join([*(c.says for c in verdict.criteria), *verdict.says, str(verdict.example)])
+            assert name not in said
+            assert len(said) < 3_000
+
     def test_criteria_that_were_not_asked_for_do_not_count(self, demo: ModuleType) -> None:
         extra = {"mine": {"facts": {"value": np.zeros(1)}}}
         verdict = judge([Question(demo.gap)], [wire.pack({"criteria": extra, "printed": "", "warned": ""})])

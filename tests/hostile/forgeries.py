@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attack import RIGHT, WRONG, Attack
+from attack import RIGHT, WRONG, Attack, fault
 
 _SHELL = "from IPython import get_ipython\nshell = get_ipython()\n"
 _FACTS = """
@@ -31,6 +31,18 @@ class Equal:
 """
 
 _SHADOWS = ("base64.py", "json.py", "ast.py", "struct.py", "zmq.py", "numpy.py", "traitlets.py")
+
+
+def _unreadable(entry: str) -> str:
+    """A right answer that puts this entry in the place of what was observed."""
+    return f"""
+def double(x):
+    import ampcourse.exercises.observe as o
+    import ampcourse.exercises.wire as wire
+    message = wire.pack({{"criteria": {{"positive": {entry}}}, "printed": "", "warned": ""}})
+    o._message = lambda *a: message
+    return 2 * x"""
+
 
 FORGERIES = (
     Attack(
@@ -70,6 +82,14 @@ def hook(*args):
     shell.user_ns["check"] = lambda *a, **k: 2.0
 shell.events.register("pre_run_cell", hook)
 shell.events.register("pre_execute", hook)""",
+    ),
+    fault(
+        "an observation on which the grader would stumble: an array where an entry belongs",
+        _unreadable("x"),
+    ),
+    fault(
+        "an observation on which the grader would stumble: a line without a number",
+        _unreadable("{'fault': {'kind': 'raised', 'frames': [{'function': 'f', 'line': 'x', 'source': ''}]}}"),
     ),
     Attack("check gives a number", "check = lambda *a, **k: 2.0"),
     Attack(
