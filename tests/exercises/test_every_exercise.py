@@ -16,8 +16,10 @@ from ampcourse.exercises import wire
 from ampcourse.exercises.check import exercises, lessons
 from ampcourse.exercises.compare import problem, read
 from ampcourse.exercises.engine import Question, find_failure, judge
+from ampcourse.exercises.facts import Facts
 from ampcourse.exercises.model import Exercise, Verdict
 from ampcourse.exercises.observe import observe
+from ampcourse.exercises.observers import each
 
 EVERY = [e for lesson in lessons() for e in exercises(lesson)]
 CALLED = [e for e in EVERY if not e.trains]
@@ -91,6 +93,21 @@ def test_facts_cannot_be_known_beforehand(exercise: Exercise) -> None:
     one, other = asked(exercise, 0).want, asked(exercise, 1).want
     for name in exercise.points:
         assert problem(exercise, one[name], other[name]), f"'{name}' has the same right facts for two seeds"
+        assert values(one[name]) != values(other[name]), f"'{name}' has the same values, under other names"
+
+
+def values(facts: Facts) -> list[str | bytes]:
+    """Right facts without their names, which may hold the inputs."""
+    return [fact if isinstance(fact, str) else wire.pack(fact) for fact in facts.values()]
+
+
+@pytest.mark.parametrize("exercise", [e for e in CALLED if e.observer is each], ids=lambda e: e.id)
+def test_the_same_value_for_every_case_is_no_answer(exercise: Exercise) -> None:
+    """A criterion of several cases asks for different values, but for so few seeds that three never are among them."""
+    wants = [asked(exercise, seed).want for seed in range(20)]
+    for name in exercise.points:
+        same = sum(len(set(values(want[name]))) == 1 for want in wants)
+        assert same <= 2, f"'{name}' asks for one and the same value in {same} of {len(wants)} seeds"
 
 
 @every

@@ -37,6 +37,9 @@ def _inputs(rng: np.random.Generator) -> Inputs:
     variable += [(str(rng.choice(NEW)), "", True, False), ("cpu", "", True, False)]
     compiled = some([*NEW, *OLD, "cpu"], OPTIONS, None, None, 10)
     compiled += [(str(rng.choice(NEW)), GPU_OPTION, False, True), ("cpu", CPU_OPTION, False, True)]
+    # In both, some row is rewritten, so that float32 for everything is wrong.
+    variable += [(str(rng.choice(NEW)), GPU_OPTION, True, False)]
+    compiled += [(str(rng.choice(NEW)), GPU_OPTION, bool(rng.integers(2)), False)]
     return {
         "GPUs old and new": (gpus,),
         "options": (options,),
