@@ -23,6 +23,9 @@ LARGEST_INTEGER = 1024
 """Bits."""
 DEEPEST = 32
 """Levels of lists and dicts."""
+MOST_DIMENSIONS, LONGEST_DIMENSION = 64, 1 << 62
+MOST_OTHER_KEYS = 256
+"""Keys of one dict that are no text: numbers and tuples can be chosen so that all of them have the same hash."""
 
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _SMALL = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e4m3fnuz", "float8_e5m2fnuz")
@@ -75,6 +78,8 @@ def _packed(value: Any, depth: int) -> Any:
     if kind is tuple:
         return {"tuple": [_packed(v, depth - 1) for v in value]}
     if kind is dict:
+        if sum(type(key) is not str for key in value) > MOST_OTHER_KEYS:
+            raise WireError(f"a dict has more than {MOST_OTHER_KEYS} keys that are no text")
         return {"dict": [[_packed(k, depth - 1), _packed(v, depth - 1)] for k, v in value.items()]}
     if kind is np.ndarray or isinstance(value, np.generic):
         return _packed_array(value)
@@ -99,7 +104,7 @@ def _unpacked(value: Any) -> Any:
     if value.keys() == {"tuple"}:
         return tuple(_unpacked(value["tuple"]))
     if value.keys() == {"dict"}:
-        return {_unpacked(k): _unpacked(v) for k, v in value["dict"]}
+        return _unpacked_dict(value["dict"])
     if value.keys() == {"array", "shape", "data"}:
         return _unpacked_array(value["array"], value["shape"], value["data"])
     if value.keys() == {"scalar", "shape", "data"}:
@@ -107,9 +112,17 @@ def _unpacked(value: Any) -> Any:
     raise ValueError("unknown form")
 
 
+def _unpacked_dict(pairs: list[list]) -> dict[Any, Any]:
+    if sum(type(key) is not str for key, _ in pairs) > MOST_OTHER_KEYS:
+        raise ValueError("too many keys that are no text")
+    return {_unpacked(key): _unpacked(value) for key, value in pairs}
+
+
 def _unpacked_array(name: str, shape: list[int], data: str) -> np.ndarray:
     dtype, raw = DTYPES[name], base64.b64decode(data, validate=True)
-    if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(raw):
+    # Sizes are bounded before they are multiplied: the product of a million long numbers takes hours.
+    plain = len(shape) <= MOST_DIMENSIONS and all(type(n) is int and 0 <= n < LONGEST_DIMENSION for n in shape)
+    if not plain or math.prod(shape) * dtype.itemsize != len(raw):
         raise ValueError("shape and data disagree")
     if dtype == np.bool_:  # bytes other than 0 and 1 would be neither true nor false
         return (np.frombuffer(raw, np.uint8) != 0).reshape(shape)

@@ -6,6 +6,8 @@ import base64
 import contextlib
 import json
 import math
+import time
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -199,3 +201,28 @@ def test_any_json_is_read_or_refused(value: object) -> None:
     read(message)
     with contextlib.suppress(wire.WireError):
         wire.unpack(message)
+
+
+def _long_shapes() -> str:
+    sizes = ",".join(["9" * 4_000] * 500)
+    return f'{{"array":"bool","data":"","shape":[{sizes}]}}'
+
+
+def _keys_of_one_hash() -> str:
+    pairs = ",".join(f"[{(2**61 - 1) * n},0]" for n in range(1, 30_000))
+    return f'{{"dict":[{pairs}]}}'
+
+
+def _tuples_of_one_hash() -> str:
+    keys = [",".join("-1" if n >> bit & 1 else "-2" for bit in range(14)) for n in range(1 << 14)]
+    pairs = ",".join('[{"tuple":[' + key + "]},0]" for key in keys)
+    return f'{{"dict":[{pairs}]}}'
+
+
+@pytest.mark.parametrize("forge", [_long_shapes, _keys_of_one_hash, _tuples_of_one_hash])
+def test_no_message_takes_much_longer_than_its_length(forge: Callable[[], str]) -> None:
+    message = forge().encode()
+    began = time.process_time()
+    with pytest.raises(wire.WireError):
+        wire.unpack(message)
+    assert time.process_time() - began < 1
