@@ -12,6 +12,7 @@ from ampcourse.commands.options import Place, Whole
 from ampcourse.terminal import say
 
 INTERRUPTED = 130
+_ON_ONE_SCREEN = 20
 
 
 @click.command(short_help="Grade the submissions of a lesson.")
@@ -81,7 +82,8 @@ def grade(
         say(json.dumps(summary.as_dict(), indent=1))
     else:
         for problem in summary.problems:
-            say(f"{problem.student}: {problem.status}. {problem.reason}")
+            if not problem.graded or summary.graded > _ON_ONE_SCREEN:  # else it was just said, as it came
+                say(f"{problem.student}: {problem.status}. {problem.reason}")
         for line in summary.lines():
             say(line)
     if summary.interrupted:

@@ -50,12 +50,14 @@ class Planned:
         kept: records that are up to date.
         told: (student, sentence): folders that are gone, records that could not be read.
         refused: (student, sentence): names that nbgrader or the file system cannot take.
+        outdated: how many are graded again although they handed in nothing new.
     """
 
     again: tuple[str, ...]
     kept: tuple[Record, ...]
     told: tuple[tuple[str, str], ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
+    outdated: int = 0
 
 
 class ClassList:
@@ -102,9 +104,9 @@ class ClassList:
         if strangers := [student for student in wanted or () if student not in known]:
             raise GradingError(self._stranger(strangers[0], there))
         students = there if wanted is None else [s for s in dict.fromkeys(wanted) if s in set(there)]
-        again, kept, told, refused = [], [], [], []
+        again, kept, told, refused, outdated = [], [], [], [], 0
         for student in students:
-            if says := _unacceptable(student):
+            if says := unacceptable(student):
                 refused.append((student, says))
                 continue
             try:
@@ -116,8 +118,9 @@ class ClassList:
                 kept.append(record)
             else:
                 again.append(student)
+                outdated += record is not None and not fresh and record.assignment not in ("", self._digest)
         told += self._gone(there, wanted)
-        return Planned(tuple(again), tuple(kept), tuple(told), tuple(refused))
+        return Planned(tuple(again), tuple(kept), tuple(told), tuple(refused), outdated)
 
     def _holds(self, record: Record) -> bool:
         """Whether nothing has changed since, and what was written then is still there."""
@@ -148,7 +151,7 @@ class ClassList:
         )
 
 
-def _unacceptable(student: str) -> str:
+def unacceptable(student: str) -> str:
     """Why a student id cannot be used, as a sentence; else empty."""
     from ampcourse.grading.document import acceptable_student
 

@@ -131,6 +131,12 @@ class _Run:
         for student, says in planned.refused:
             self._results[student] = Result(student, FAILED, says, None, 0.0, graded=False)
             self._watcher.say("error", f"{student}: {says}")
+        if planned.outdated:
+            self._watcher.say(
+                "info",
+                f"{planned.outdated} were graded under another source, other questions or limits, or another version "
+                "of this package: they are graded again.",
+            )
         for student, says in planned.told:
             self._watcher.say("warning", f"{student}: {says}")
         self._watcher.begin(len(planned.again), len(planned.kept))

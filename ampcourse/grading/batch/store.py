@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ampcourse.grading import decisions, records
 from ampcourse.grading.batch.classlist import assignment_digest, digest_of
@@ -134,7 +135,11 @@ class Store:
             written = {name: answer.digest for name, answer in answers(one.notebook).items()}
             part = Part.of(assignment.notebook, one, written)
             notes = dict.fromkeys([*part.notes, *submission.remarks, *([remark] if remark else [])])
-            parts.append(records.Part(**{**vars(part), "notes": tuple(notes)}))
+            changed: dict[str, Any] = {"notes": tuple(notes)}
+            if remark and part.status in (GRADED, PARTLY):  # nobody knows whether it is late: that deserves a look
+                reason = f"{part.reason} {remark}".strip() if not parts else part.reason
+                changed |= {"status": PARTLY, "reason": reason}
+            parts.append(records.Part(**{**vars(part), **changed}))
         failed = any(one.status == FAILED for one in graded)
         log = records.work_folder(Path(), "logs", self.lesson) / f"{work.student}.log"
         return Record(

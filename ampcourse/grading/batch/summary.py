@@ -96,7 +96,8 @@ class Summary:
     def lines(self) -> list[str]:
         """The last lines that a person reads."""
         count = {status: sum(r.status == status for r in self.results) for status in (PARTLY, MISSING)}
-        parts = [f"{self.graded} graded", f"{self.up_to_date} up to date"]
+        scored = sum(result.graded and not result.needs_help for result in self.results)
+        parts = [f"{scored} graded", f"{self.up_to_date} up to date"]
         parts += [f"{len(self.problems)} without a score"] if self.problems else []
         parts += [f"{count[PARTLY]} with a remark"] if count[PARTLY] else []
         parts += [f"{count[MISSING]} without a notebook"] if count[MISSING] else []

@@ -12,7 +12,7 @@ from ampcourse.grading import decisions
 from ampcourse.grading.batch.classlist import digest_now
 from ampcourse.grading.desk.full_points import Asked, QuestionError, find_question, questions
 from ampcourse.grading.desk.survey import gradebook, lessons_of
-from ampcourse.grading.model import GRADED, PARTLY, QuestionResult, Starter
+from ampcourse.grading.model import GRADED, MISSING, PARTLY, QuestionResult, Starter
 from ampcourse.grading.place import Place
 from ampcourse.grading.records import DamagedRecord, Record, load_record
 from ampcourse.grading.settings import load_settings, private_folder
@@ -100,9 +100,9 @@ def _nothing(place: Place, student: str, slug: str) -> str:
 
 def _remarks(place: Place, record: Record, asked: Asked, now: str) -> list[str]:
     remarks = []
-    if not now:
+    if not now and record.status != MISSING:
         remarks.append(f"What was graded on {record.when[:10]} is no longer in submitted/.")
-    elif now != record.submission:
+    elif now and now != record.submission:
         remarks.append(
             f"The submission has changed since it was graded on {record.when[:10]}: what follows is about the new one, "
             f"which 'ampcourse grade {record.lesson}' grades."
@@ -199,11 +199,11 @@ def replayed(
         lines.append(found.result.reason)
     failed = [one for one in found.shown if not one.passed]
     if found.shown:
-        lines += ["", f"{len(found.shown) - len(failed)} of {len(found.shown)} observations are right."]
+        lines += ["", f"{len(found.shown) - len(failed)} of {len(found.shown)} cases are right."]
     for one in failed:
         lines += [f"- {clean(one.criterion)}, inputs {one.question}: {clean(one.says)}"]
         for word, value in (("given", one.given), ("returned", one.returned), ("expected", one.expected)):
-            lines += [f"    {word}: {clean(value)}"] if value else []
+            lines += [f"    {word}: {clean(value).removeprefix('you returned ')}"] if value else []
     if result is not None and found.result.score != result.score and record.status in _GRADING:
         now = "no score" if found.result.score is None else f"{points(found.result.score)} points"
         lines += ["", f"Now it gets {now}: the submission, the exercise or the round has changed, or chance decides."]

@@ -10,7 +10,7 @@ from typing import Any
 from ampcourse.grading import decisions
 from ampcourse.grading.decisions import Decision
 from ampcourse.grading.desk.survey import ALL_STATUSES, NOT_GRADED, Row
-from ampcourse.grading.model import MISSING
+from ampcourse.grading.model import FAILED, MISSING, UNREADABLE
 from ampcourse.terminal import points, say, table
 
 _NAMED = 5  # students named on one line; --json has them all
@@ -67,13 +67,19 @@ def _needs(row: Row) -> list[tuple[str, str]]:
     elif row.changed:
         found.append(("grade", "handed in again since it was graded"))
     if row.attention:
-        found.append(("look", row.attention))
+        found.append(({UNREADABLE: "ask", FAILED: "mend"}.get(row.status, "look"), row.attention))
     if row.waiting:
         found.append(("mark", f"written answers wait for a mark: {', '.join(sorted(row.waiting))}"))
     return found
 
 
-_TODO = {"grade": "ampcourse grade {lesson}", "look": "read it", "mark": "formgrader"}
+_TODO = {
+    "grade": "ampcourse grade {lesson}",
+    "ask": "ask for it again",
+    "mend": "mend, grade again",
+    "look": "read it",
+    "mark": "formgrader",
+}
 
 
 def as_json(found: Status) -> str:
@@ -142,9 +148,9 @@ def show(found: Status, everybody: bool = False) -> None:
         return
     say("What waits:")
     table(
-        ("lesson", "students", "what", "do", "who"),
+        ("lesson", "students", "who", "do", "what"),  # what may be long, and stands last so that it pushes nothing away
         [
-            (need.lesson, len(need.students), need.why, _TODO[need.what].format(lesson=need.lesson), _who(need))
+            (need.lesson, len(need.students), _who(need), _TODO[need.what].format(lesson=need.lesson), need.why)
             for need in found.needs
         ],
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from ampcourse.course import CourseError, load_course
 from ampcourse.grading import decisions
+from ampcourse.grading.batch.classlist import unacceptable
 from ampcourse.grading.database import open_gradebook, sentence
 from ampcourse.grading.model import FAILED, GRADED, MISSING, PARTLY, STATUSES, UNREADABLE, GradingError
 from ampcourse.grading.place import Place
@@ -185,6 +186,8 @@ def survey(
     for student in sorted(everybody):
         record, booked = records.get(student), book.booked.get(student)
         row = _row(student, lesson, record, booked, student in here)
+        if record is None and student in here and (says := unacceptable(student)):
+            row = _with(row, status=FAILED, reason=says, attention=says)
         if student in broken:
             row = _with(row, attention="Its record is damaged: grade it again.")
         if record is not None and student in here and digest_now is not None:

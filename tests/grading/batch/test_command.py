@@ -33,7 +33,7 @@ def test_a_class_with_one_unreadable_notebook_ends_with_1_and_says_whose(
     assert code == 1 and not err
     last = out.splitlines()[-2:]
     assert last[0].startswith("s0005: unreadable. The file is not a notebook.")
-    assert last[1].startswith("ps1: 6 graded, 0 up to date, 1 without a score, in ")
+    assert last[1].startswith("ps1: 5 graded, 0 up to date, 1 without a score, in ")
     code, out, err = typed(capsys, LESSON, "--course", str(course))
     assert code == 1 and "6 up to date; to grade them all the same, add --fresh." in out
 

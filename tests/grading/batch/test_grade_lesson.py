@@ -121,6 +121,26 @@ def test_what_makes_a_submission_be_graded_again(
     assert grade_lesson(course, LESSON, jobs=1).graded == 0
 
 
+def test_it_is_said_why_a_class_that_handed_in_nothing_new_is_graded_again(course: Path, standin: Any) -> None:
+    fill(course, 3)
+    grade_lesson(course, LESSON, jobs=1)
+    said: list[str] = []
+    assert grade_lesson(course, LESSON, jobs=1, tell=lambda _, sentence: said.append(sentence)).graded == 0
+    assert not any("graded again" in sentence for sentence in said)
+    _other_source(course)
+    again = grade_lesson(course, LESSON, jobs=1, tell=lambda _, sentence: said.append(sentence))
+    assert again.graded == 3
+    assert next(s for s in said if "graded again" in s).startswith("3 were graded under another source")
+
+
+def test_a_time_that_cannot_be_read_deserves_a_look(course: Path, standin: Any) -> None:
+    submit(course, "ada", content(*RIGHT))
+    (course / "submitted" / "ada" / LESSON / "timestamp.txt").write_text("yesterday", "utf-8")
+    (found,) = grade_lesson(course, LESSON, jobs=1).results
+    assert (found.status, found.score) == ("partly", 5.0)
+    assert "'timestamp.txt' holds no time" in found.reason
+
+
 def test_fresh_grades_everybody_and_student_only_those(course: Path, standin: Any) -> None:
     fill(course, 3)
     assert graded(grade_lesson(course, LESSON, students=["s0001"], jobs=1)) == {"s0001"}

@@ -99,7 +99,7 @@ def test_the_command_says_what_waits_and_for_whom(everyone: Any, commands: Run) 
     code, out, err = commands("status", MINI)
     assert code == 1 and not err
     said = " ".join(out.split())
-    assert "not graded yet" in said and "ampcourse grade 07_mini john" in said
+    assert "not graded yet" in said and "john ampcourse grade 07_mini" in said
     assert "written answers wait for a mark: why" in said and "alan, grace" in said
     assert "The file is a web page, not a notebook." in said and "timed out" in said
 
@@ -189,3 +189,12 @@ def test_a_large_class_is_read_in_a_few_queries(desk: Any) -> None:
         event.listen(session.get_bind(), "before_cursor_execute", lambda *given: asked.append(given[2]))
         assert len(survey(desk.place, MINI, session)) == 100
     assert len(asked) < 12  # however many students there are
+
+
+def test_a_name_that_cannot_be_graded_says_so_and_not_to_grade_it(desk: Any, commands: Run) -> None:
+    desk.grade("ada")
+    desk.hand_in("x" * 140)
+    code, out, _ = commands("status", MINI)
+    said = " ".join(out.split())
+    assert code == 1 and "failed" in said and "mend, grade again" in said
+    assert "not graded" not in said, "to grade it again would never help"
