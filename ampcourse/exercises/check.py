@@ -17,7 +17,7 @@ from typing import Any
 from ampcourse.course import UserError
 from ampcourse.exercises import progress, view
 from ampcourse.exercises.compare import read
-from ampcourse.exercises.engine import Question, judge
+from ampcourse.exercises.engine import Question, judge, to_ask
 from ampcourse.exercises.model import BrokenExercise, Exercise, Verdict
 from ampcourse.exercises.observe import observe
 from ampcourse.exercises.observers import call
@@ -201,14 +201,15 @@ def _question(exercise_id: str, seed: int) -> Question:
 
 def _verdict(wanted: Exercise, answer: Any) -> Verdict:
     seconds = SECONDS_TRAINING if wanted.trains else SECONDS
-    questions, observations = [], []
+    questions, observations, late = [], [], frozenset()
     for seed in SEEDS[:2] if wanted.trains else SEEDS:
         question = _question(wanted.id, seed)
         question.want  # noqa: B018 a broken reference shows before the learner's code runs
-        questions.append(question)
-        observations.append(observe(wanted.observer, question.packed, answer, seconds))
-        if read(observations[-1]).timed_out:  # other inputs would only wait as long again
+        if not (packed := to_ask(question, late)):
             break
+        questions.append(question)
+        observations.append(observe(wanted.observer, packed, answer, seconds))
+        late |= read(observations[-1]).timed_out
 
     def observe_again(packed: bytes) -> bytes:
         return observe(wanted.observer, packed, answer, 1.0)

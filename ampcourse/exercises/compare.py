@@ -52,9 +52,9 @@ class Seen:
         return self.criteria.get(criterion, Fault("missing"))
 
     @property
-    def timed_out(self) -> bool:
-        """Whether the code was still running when its time was up."""
-        return any(isinstance(entry, Fault) and entry.kind == "timeout" for entry in self.criteria.values())
+    def timed_out(self) -> frozenset[str]:
+        """The criteria in which the code was still running when its time was up."""
+        return frozenset(n for n, got in self.criteria.items() if isinstance(got, Fault) and got.kind == "timeout")
 
 
 def read(observation: bytes) -> Seen:

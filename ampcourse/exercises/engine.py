@@ -8,7 +8,7 @@ the one that looks just like the learner's answer.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,6 +43,7 @@ __all__ = [
     "Question",
     "Verdict",
     "judge",
+    "to_ask",
 ]
 
 
@@ -103,6 +104,18 @@ class Question:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return read(observe(self.exercise.observer, packed, answer))
+
+
+def to_ask(question: Question, late: Set[str]) -> bytes:
+    """The packed inputs of a further question without the criteria that timed out before; empty if none is left.
+
+    Those would only wait as long again. The others are asked with every seed all the same: else an answer could be
+    right once, and then take its time.
+    """
+    if late.isdisjoint(question.exercise.points):
+        return question.packed
+    left = {name: given for name, given in wire.unpack(question.packed).items() if name not in late}
+    return wire.pack(left) if left else b""
 
 
 def judge(

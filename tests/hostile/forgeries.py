@@ -307,6 +307,30 @@ def trace(frame, event, argument):
     return trace
 sys.settrace(trace)""",
     ),
+    Attack(
+        "right the first time only, and then another part is said to have timed out",
+        double="""
+calls = []
+def double(x):
+    import ampcourse.exercises.wire as wire
+    calls.append(1)
+    pack = wire.pack
+    def late(message):
+        wire.pack = pack
+        message["criteria"]["another"] = {"fault": {"kind": "timeout", "text": ""}}
+        return pack(message)
+    wire.pack = late
+    return 2 * x if len(calls) <= 2 else x""",
+    ),
+    Attack(
+        "right the first time only, and the next part takes all the time there is",
+        double="""
+calls = []
+def double(x):
+    calls.append(1)
+    while len(calls) == 2: pass
+    return 2 * x if len(calls) == 1 else x""",
+    ),
     Attack("quits with success", double="def double(x):\n    import os\n    os._exit(0)"),
     Attack("exits with success", double="def double(x):\n    import sys\n    sys.exit(0)"),
     Attack(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import time
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from ampcourse.exercises import wire
 from ampcourse.exercises.compare import read
-from ampcourse.exercises.engine import Question
+from ampcourse.exercises.engine import Question, to_ask
 from ampcourse.grading.model import Asked
 from ampcourse.grading.submission.session import GRACE, Session, simple_enough
 
@@ -22,7 +23,7 @@ class Observed:
     """What came back for one exercise.
 
     Attributes:
-        questions: those that were asked; fewer than there are, once one has timed out.
+        questions: those that were asked; fewer than there are, once every criterion has timed out.
         observations: one for each question asked.
         trouble: "timed out", "died" or "flooded" if the kernel was lost or interrupted on the way; else "".
         missing: the name that does not exist, if that is why there is no answer.
@@ -53,17 +54,20 @@ def answer_in(source: str) -> str:
 
 
 def observe(session: Session, asked: Asked, expression: str, seconds_left: float) -> Observed:
-    """Ask every question of an exercise, until one times out."""
+    """Ask every question of an exercise, less what has timed out before."""
     seen: list[bytes] = []
+    late: frozenset[str] = frozenset()
+    ends = time.monotonic() + seconds_left
     for question in asked.questions:
-        seconds = min(asked.seconds, max(seconds_left, 1.0))
-        one = ask(session, asked.observer, expression, question.packed, seconds)
+        if not (packed := to_ask(question, late)):
+            break
+        seconds = min(asked.seconds, max(ends - time.monotonic(), 1.0))
+        one = ask(session, asked.observer, expression, packed, seconds)
         questions = asked.questions[: len(seen) + 1]
         if one.trouble or one.missing or one.stopped:
             return Observed(questions, (*seen, b""), one.trouble, one.missing, one.stopped, one.lost)
         seen.append(one.observations[0])
-        if read(seen[-1]).timed_out:  # other inputs would only wait as long again
-            break
+        late |= read(seen[-1]).timed_out
     return Observed(asked.questions[: len(seen)], tuple(seen))
 
 
