@@ -23,7 +23,7 @@ from ampcourse.grading.model import Asked, Assignment, Box, GradingError
 from ampcourse.grading.references import Tell, judging_sources, questions
 from ampcourse.grading.rounds import Round, load_round
 from ampcourse.grading.rules import check_source
-from ampcourse.grading.settings import Settings, load_settings, private_folder
+from ampcourse.grading.settings import Settings, exercises_folder, load_settings
 
 SOURCE = "source"
 _LEFT_OUT = {".ipynb_checkpoints", "__pycache__"}
@@ -105,7 +105,7 @@ def _made(
 ) -> list[Assignment]:
     settings = settings if settings is not None else load_settings(root)
     made, files = [], _files(root / SOURCE / lesson)
-    exercises_dir = private_folder(root, exercises_dir)
+    exercises_dir = exercises_folder(root, exercises_dir)
     with private.using(exercises_dir):
         for name in names:
             content = _bytes(root / SOURCE / lesson / f"{name}.ipynb")

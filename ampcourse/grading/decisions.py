@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ampcourse.grading.files import private_folder, write_private
 from ampcourse.grading.model import GradingError
-from ampcourse.grading.records import private_folder, write_private
 
 FILE = Path("grading") / "decisions.toml"
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ampcourse.grading.files import write_private
 from ampcourse.grading.model import (
     FAILED,
     GRADED,
@@ -232,27 +231,3 @@ def _part(entry: dict[str, Any]) -> Part:
 def _question(entry: dict[str, Any]) -> QuestionResult:
     criteria = tuple(CriterionResult(**criterion) for criterion in entry["criteria"])
     return QuestionResult(**entry | {"says": tuple(entry["says"]), "criteria": criteria})
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file for the instructor alone, whole or not at all, and so that it survives a power cut."""
-    private_folder(path.parent)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def private_folder(folder: Path) -> Path:
-    """Make a folder below `grading/` that only the instructor can enter."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode=0o700, exist_ok=True)
-    return folder

@@ -22,10 +22,11 @@ import ampcourse
 from ampcourse.exercises import check, private
 from ampcourse.exercises.model import BrokenExercise, Exercise
 from ampcourse.exercises.recorded import RecordedQuestion, recorded, recorded_question
+from ampcourse.grading.files import private_folder, write_atomically
 from ampcourse.grading.model import GradingError
 from ampcourse.grading.modules import folder, modules
 from ampcourse.grading.reference_process import Task, answers_of
-from ampcourse.grading.rounds import FOLDER, Round, private_folder, write_atomically
+from ampcourse.grading.rounds import FOLDER, Round
 
 _KEPT = "references"
 _VERSIONS = ("numpy", "ml_dtypes", "tensorflow", "keras")

@@ -13,7 +13,6 @@ import hmac
 import json
 import os
 import secrets
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ampcourse.grading.files import private_folder, write_atomically
 from ampcourse.grading.model import GradingError
 
 FOLDER, SECRET, ROUNDS = "grading", "secret", "rounds.json"
@@ -84,30 +84,6 @@ def rounds(course_root: Path, lesson: str) -> tuple[dict[str, Any], ...]:
     """
     entries = _entries(Path(course_root) / FOLDER).get(lesson, [])
     return tuple({key: entry[key] for key in ("number", "date", "seed")} for entry in entries)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, readable by its owner only."""
-    descriptor, scratch = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # with mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(scratch).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(scratch).unlink()
-        raise
-
-
-def private_folder(path: Path) -> Path:
-    """A folder that only its owner can enter, made if it is not there."""
-    path.mkdir(parents=True, exist_ok=True)
-    if path.stat().st_mode & 0o077:
-        with contextlib.suppress(OSError):  # on some shared disks modes cannot be set
-            path.chmod(0o700)
-    return path
 
 
 @contextlib.contextmanager

@@ -75,7 +75,7 @@ def load_settings(course_root: Path) -> Settings:
     return Settings(**{name: _value(path, name, value, kinds) for name, value in table.items()})
 
 
-def private_folder(course_root: Path, given: Path | None = None) -> Path | None:
+def exercises_folder(course_root: Path, given: Path | None = None) -> Path | None:
     """The private folder of exercises that counts: the one given, else the one that course.toml names, else none.
 
     Raises:

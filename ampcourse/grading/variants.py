@@ -11,8 +11,8 @@ from ampcourse.exercises import check, private
 from ampcourse.exercises.private import PrivateError
 from ampcourse.grading.boxes import lesson_name, read_source
 from ampcourse.grading.cells import about
+from ampcourse.grading.files import write_atomically
 from ampcourse.grading.model import GradingError
-from ampcourse.grading.rounds import write_atomically
 
 
 def varied(notebook: NotebookNode, texts: dict[str, str], where: str) -> NotebookNode:

@@ -26,7 +26,7 @@ FLOORS = (
 """The parts of the package, from the ground up; parts of one floor do not know each other."""
 
 GRADING = (
-    {"settings", "cells", "modules"},
+    {"settings", "cells", "files", "modules"},
     {"model", "rules", "placeholder", "reference_process"},
     {"place", "records", "rounds", "withhold", "document", "sandbox", "release"},
     {"decisions", "database", "boxes", "references", "template", "submission"},

@@ -24,10 +24,10 @@ from ampcourse.grading.batch.store import Store
 from ampcourse.grading.batch.summary import Result, Summary, Tell, Telling, Watcher
 from ampcourse.grading.batch.work import GRADER, Work
 from ampcourse.grading.entry import enter_assignment
+from ampcourse.grading.files import private_folder
 from ampcourse.grading.gradebook import Book, open_gradebook
 from ampcourse.grading.model import FAILED, Assignment, GradingError
 from ampcourse.grading.place import Place, open_place
-from ampcourse.grading.records import private_folder
 from ampcourse.grading.settings import Settings, load_settings
 
 LOCK = "grade.lock"

@@ -22,6 +22,7 @@ from ampcourse.grading import decisions, records
 from ampcourse.grading.batch.classlist import assignment_digest, digest_of
 from ampcourse.grading.batch.work import Done, Work
 from ampcourse.grading.database import RefusedSubmission
+from ampcourse.grading.files import write_private
 from ampcourse.grading.gradebook import Book, Result, answers
 from ampcourse.grading.model import FAILED, GRADED, MISSING, PARTLY, UNREADABLE, Assignment, Graded, GradingError
 from ampcourse.grading.place import SECRET, STAMP, Place
@@ -197,7 +198,7 @@ class Store:
                 lines.append(f"{q.grade_id}: {score} of {q.points:g}, {q.outcome}. {q.reason}".rstrip())
             lines += ["", *one.log]
         text = "\n".join(lines) + "\n"
-        records.write_private(self.place.root / record.log, text.encode("utf-8", "backslashreplace"))
+        write_private(self.place.root / record.log, text.encode("utf-8", "backslashreplace"))
 
     def tidy(self, student: str) -> None:
         """Remove what a killed run left beside a student's autograded folder."""

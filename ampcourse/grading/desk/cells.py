@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
-import os
 import re
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ampcourse.course import UserError
+from ampcourse.grading.files import write_atomically
 from ampcourse.reproduce import files
 from ampcourse.terminal import clean
 
@@ -60,17 +58,7 @@ def write(path: Path, content: str) -> None:
             _into(path, data)
             return
         path = path.resolve()  # a link stays a link
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}-", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+        write_atomically(path, data)
     except OSError as error:
         raise ExportError(files.explain(error, path).replace("another output folder", "another file")) from None
 

@@ -15,7 +15,7 @@ from ampcourse.grading.desk.survey import gradebook, lessons_of
 from ampcourse.grading.model import GRADED, MISSING, PARTLY, QuestionResult, Starter
 from ampcourse.grading.place import Place
 from ampcourse.grading.records import DamagedRecord, Record, load_record
-from ampcourse.grading.settings import load_settings, private_folder
+from ampcourse.grading.settings import exercises_folder, load_settings
 from ampcourse.terminal import clean, points
 
 _GRADING = (GRADED, PARTLY)
@@ -184,7 +184,7 @@ def replayed(
     from ampcourse.grading.sandbox import choose_starter
     from ampcourse.grading.submission import replay
 
-    with private.using(private_folder(place.root, exercises_dir)):
+    with private.using(exercises_folder(place.root, exercises_dir)):
         assignment = make_assignment(place.root, record.lesson, asked.notebook, exercises_dir=exercises_dir, tell=tell)
         folder = place.folder("submitted", record.student, record.lesson)
         others = [name for name in place.notebooks(record.lesson) if name != asked.notebook]

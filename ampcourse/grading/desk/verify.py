@@ -23,7 +23,7 @@ from ampcourse.grading.model import Assignment, Graded, QuestionResult, Starter,
 from ampcourse.grading.place import Place
 from ampcourse.grading.release import is_current
 from ampcourse.grading.rules import check_source
-from ampcourse.grading.settings import load_settings, private_folder
+from ampcourse.grading.settings import exercises_folder, load_settings
 
 _FREE_MIB = 1024  # what a class's autograded notebooks, records and logs take, generously
 _EXTRAS = ("grading",)
@@ -54,7 +54,7 @@ def lesson(
     place: Place, name: str, *, exercises_dir: Path | None = None, run: bool = False, unsafe: bool = False
 ) -> Iterator[Check]:
     """One lesson: source, release, gradebook, questions, and with `run` a right and an untouched submission."""
-    with private.using(private_folder(place.root, exercises_dir)):
+    with private.using(exercises_folder(place.root, exercises_dir)):
         source = _guarded(f"{name}: source", lambda: _source(place, name))
         yield source
         if not source.good:

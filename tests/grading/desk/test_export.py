@@ -282,7 +282,7 @@ def test_a_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cells.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(ExportError, match="disk is full"):
         write(path, export(FIRST))
     assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1

@@ -15,7 +15,7 @@ import pytest
 import ampcourse
 from ampcourse.course import CourseError
 from ampcourse.grading.assignment import make_assignment
-from ampcourse.grading.settings import private_folder
+from ampcourse.grading.settings import exercises_folder
 
 ROOT = Path(ampcourse.__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "private-exercises.md").read_text("utf-8")
@@ -66,10 +66,10 @@ def test_the_commands_of_the_page_make_a_release_with_the_classs_own_task(tmp_pa
 
 
 def test_what_course_toml_says_of_the_folder_is_read_from_there_and_given_wins(tmp_path: Path) -> None:
-    assert private_folder(tmp_path) is None
+    assert exercises_folder(tmp_path) is None
     (tmp_path / "course.toml").write_text('[grading]\nexercises = "../private"\n', "utf-8")
-    assert private_folder(tmp_path) == tmp_path / "../private"
-    assert private_folder(tmp_path, Path("other")) == Path("other")
+    assert exercises_folder(tmp_path) == tmp_path / "../private"
+    assert exercises_folder(tmp_path, Path("other")) == Path("other")
     (tmp_path / "course.toml").write_text("[grading]\nexercises = 3\n", "utf-8")
     with pytest.raises(CourseError, match="exercises is 3: give a path in quotes"):
-        private_folder(tmp_path)
+        exercises_folder(tmp_path)

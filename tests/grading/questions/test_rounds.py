@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ampcourse.grading.files import write_atomically
 from ampcourse.grading.model import GradingError
-from ampcourse.grading.rounds import load_round, new_round, rounds, write_atomically
+from ampcourse.grading.rounds import load_round, new_round, rounds
 
 LESSON = "01_fp16_range"
 
